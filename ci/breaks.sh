@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Breaks the library in single places and prints which test catches each: ci/breaks.sh [WORDS of one break].
-# By hand, not in CI. All breaks of ci/breaks.txt are compiled into one copy of the workspace (target/breaks), where a variable
+# ci/breaks.sh --check only looks whether the code of each break is still there; ci/lint.sh does that. The rest is by hand. All breaks of ci/breaks.txt are compiled into one copy of the workspace (target/breaks), where a variable
 # chooses one. A break that no test catches is printed as SURVIVES, and the script then fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,7 +22,7 @@ perl -e '
     use strict; use warnings;
     my ($list, $source) = @ARGV;
     open my $in, "<", $list or die "$list: $!";
-    my (@lines, $number, %text);
+    my (@lines, $number, %text, $stale);
     my $flush = sub {
         return unless @lines;
         die "break after " . ($number // 0) . ": five lines, not " . @lines . "\n" unless @lines == 5;
@@ -31,7 +31,10 @@ perl -e '
         my $path = "$source/$file";
         $text{$path} //= do { local (@ARGV, $/) = $path; <> };
         my $places = () = $text{$path} =~ /\Q$old\E/g;
-        die "$name: the code stands in $file in $places places\n" unless $places == 1;
+        if ($places != 1) {
+            warn "ci/breaks.txt: $name: the code stands in $file in $places places\n";
+            $stale++;
+        }
         my $is_broken = "crate::primitive::is_broken($number)";
         # A condition may say without a word of its own what becomes of it.
         if ($new !~ /BROKEN/) {
@@ -51,6 +54,7 @@ perl -e '
         push @lines, $line;
     }
     $flush->();
+    exit 1 if $stale;
     my $primitive = "$source/primitive/mod.rs";
     $text{$primitive} //= do { local (@ARGV, $/) = $primitive; <> };
     $text{$primitive} .= q{
@@ -67,6 +71,8 @@ pub(crate) fn is_broken(number: u32) -> bool {
         print $out $text{$path};
     }
 ' "$list" crates/flowgate/src >breaks.tsv
+
+[ "$wanted" != --check ] || exit 0
 
 # Not the workspace's own: cargo would take the one for the other.
 export CARGO_TARGET_DIR=$copy/target

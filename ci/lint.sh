@@ -10,7 +10,9 @@ need_command cargo-fmt "rustfmt: rustup component add rustfmt"
 
 cargo fmt --all --check
 ci/cycles.sh
-ci/prose.sh README.md CONTRIBUTING.md docs crates/flowgate-chart
+ci/prose.sh
+ci/links.sh
+ci/breaks.sh --check
 ci/pictures.sh --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
 cargo clippy -p flowgate --locked --features serde,futures,futures-io,metrics,tokio -- -D warnings

@@ -1,5 +1,5 @@
-//! A traced service under load: quiet, busy, and far too busy. One sampler takes at most 10 + 100 · t traces in t seconds, the
-//! other about 100 per second. With either, at most 150 spans per second are reported, after a burst of 150.
+//! A traced service under low, high and very high load. One sampler takes at most 10 + 100 × *t* traces in *t* seconds, and
+//! the other one about 100 per second. With both, at most 150 spans per second are reported, after a burst of 150.
 //!
 //! ```text
 //! cargo run -p flowgate-otel --example sampled_service
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The load, traces that were sampled, spans that were reported, and spans that were dropped, all per second.
+/// The load, the sampled traces, the reported spans and the dropped spans, all per second.
 pub type Line = (u32, [f64; 3]);
 
 /// Puts both samplers under four loads, for 10 s each.

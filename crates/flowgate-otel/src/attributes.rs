@@ -2,8 +2,9 @@ use flowgate::Quota;
 use opentelemetry::trace::{SpanContext, TraceContextExt, TraceState};
 use opentelemetry::{Context, KeyValue};
 
-/// The attribute that says which kind of sampler picked a trace: `ratelimiting` or `probabilistic`, as Jaeger's
-/// clients set it.
+/// The attribute with the kind of sampler that picked a trace.
+///
+/// It is `ratelimiting` or `probabilistic`, as with Jaeger's clients.
 ///
 /// ```
 /// use flowgate_otel::{RateLimitingSampler, SAMPLER_TYPE};
@@ -43,8 +44,10 @@ pub const SAMPLER_TYPE: &str = "sampler.type";
 /// ```
 pub const SAMPLER_PARAM: &str = "sampler.param";
 
-/// The attribute of a reported span that says how many were dropped since the last one that said so, where
-/// that was [asked for](crate::RateLimitedProcessor::annotate).
+/// The attribute of a reported span that contains how many spans were dropped.
+///
+/// It counts the spans that were dropped since the last span with this attribute.
+/// [`annotate`](crate::RateLimitedProcessor::annotate) turns it on.
 ///
 /// ```
 /// use flowgate_otel::{DROPPED_SPANS, RateLimitedExporter};

@@ -5,10 +5,12 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use std::time::Duration;
 
-/// Hands at most **burst + rate · t** spans on to another exporter in every span of time t, drops the others,
-/// and counts them.
+/// An exporter that passes on at most **burst + rate × t** spans to another exporter.
 ///
-/// Of a batch for which there are too few tokens the beginning is sent; of one for which there are none, nothing.
+/// The bound holds in every interval of length *t*. The exporter drops the other spans, and counts them.
+///
+/// If there are too few tokens for a batch, the exporter sends the beginning of the batch. If there are no tokens, it sends
+/// nothing.
 ///
 /// ```
 /// use flowgate_otel::RateLimitedExporter;
@@ -22,12 +24,13 @@ use std::time::Duration;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
-/// [`RateLimitedProcessor`](crate::RateLimitedProcessor) does the same before spans are queued, and is the better
-/// place where there are many more than can be sent: dropped here, they have taken room in the queue. The burst
-/// should be no less than what is sent in one batch, which for the SDK's own processor is 512 spans by default: no
-/// more than the burst of a batch goes on.
+/// [`RateLimitedProcessor`](crate::RateLimitedProcessor) does the same before spans are queued. Prefer it if there are many
+/// more spans than can be sent, because spans that the exporter drops have taken room in the queue.
 ///
-/// `force_flush`, `shutdown` and the resource are passed on untouched.
+/// The exporter sends at most one burst of a batch. So the burst should be at least the size of a batch, which for the
+/// SDK's own processor is 512 spans by default.
+///
+/// `force_flush`, `shutdown` and the resource are passed on unchanged.
 #[derive(Debug)]
 pub struct RateLimitedExporter<E> {
     next: E,
@@ -35,7 +38,9 @@ pub struct RateLimitedExporter<E> {
 }
 
 impl<E: SpanExporter> RateLimitedExporter<E> {
-    /// So many spans go on to `next`; at once, the quota's burst, or its count.
+    /// Limits the spans that go on to `next` to this quota.
+    ///
+    /// The burst is that of the quota, or else its count.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;
@@ -59,7 +64,7 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
         }
     }
 
-    /// A clock of your own.
+    /// Sets the clock (default: the system's clock).
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -82,13 +87,16 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
     ///
     /// # Errors
     ///
-    /// As [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which has no reason for one here.
+    /// Returns the error of [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which does not fail with
+    /// these settings.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Result<Self, QuotaError> {
         self.reporting.clock(clock.into())?;
         Ok(self)
     }
 
-    /// Spans that go on always, and take no token: those with an error, say.
+    /// Exempts spans, such as those with an error.
+    ///
+    /// Exempt spans always go on, and take no token.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;
@@ -111,7 +119,9 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
         self
     }
 
-    /// Is called with how many spans of a batch have just been dropped: to raise a metric. It must not take long.
+    /// Calls a function with the number of spans of a batch that were just dropped.
+    ///
+    /// Use it to increment a metric. The function must not take long.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;
@@ -137,8 +147,10 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
         self
     }
 
-    /// The first span of a batch that goes on says how many were dropped, of that batch and of any before it, in the
-    /// attribute [`DROPPED_SPANS`](crate::DROPPED_SPANS). Nothing is told twice.
+    /// Reports the number of dropped spans in the first span of a batch.
+    ///
+    /// The number is in the attribute [`DROPPED_SPANS`](crate::DROPPED_SPANS). It includes the dropped spans of this batch
+    /// and of the batches before it. Each dropped span is reported once.
     ///
     /// ```
     /// use flowgate_otel::{DROPPED_SPANS, RateLimitedExporter};
@@ -167,7 +179,7 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
         self
     }
 
-    /// What it has done, to be read when it has been handed to a provider.
+    /// Returns the counts, which can be read after the exporter is passed to a provider.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;
@@ -184,8 +196,9 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
         self.reporting.counts()
     }
 
-    /// Returns a handle to change quota, exemption, and whether the limit is on, while it is in use. Set the
-    /// [clock](Self::clock) before.
+    /// Returns a handle to change the limit while it is in use.
+    ///
+    /// It changes the quota, the exemption, and whether the limit is on. Set the [clock](Self::clock) before.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;
@@ -203,7 +216,7 @@ impl<E: SpanExporter> RateLimitedExporter<E> {
         self.reporting.controls()
     }
 
-    /// How many spans it has dropped.
+    /// Returns the number of dropped spans.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedExporter;

@@ -25,8 +25,10 @@ const BOUNDS: [(Duration, &str); 14] = [
     (Duration::MAX, "+Inf"),
 ];
 
-/// **Reports what an [`Observed`](flowgate::Observed) limiter counts** through instruments of `meter`, which ask for
-/// it whenever a reader of the meter's provider collects. `limiter` is what the limiter is to be called.
+/// **Reports the counts of an [`Observed`](flowgate::Observed) limiter** as OpenTelemetry metrics of `meter`.
+///
+/// The instruments read the counts whenever a reader of the meter's provider collects. `limiter` is the limiter's name in
+/// the attributes.
 ///
 /// | metric | instrument | attributes |
 /// |---|---|---|
@@ -37,12 +39,12 @@ const BOUNDS: [(Duration, &str); 14] = [
 /// | `flowgate.waiting` | up-down counter of operations | `limiter` |
 /// | `flowgate.waits` | counter of operations | `limiter`, `le` |
 ///
-/// Reasons are called as the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`, `deadline`,
-/// `cancelled`, `table_full`. All instruments are observable ones: no operation of the limiter does more than it did, and several
-/// readers do not disturb each other.
+/// The reasons have the names of the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`,
+/// `deadline`, `cancelled`, `table_full`. All instruments are observable: the limiter's operations cost no more than
+/// without them, and several readers do not affect each other.
 ///
-/// `read` looks at the limiter; it is called once for each metric, so it had better hold an `Arc` of it, or a static.
-/// What it holds, it holds for as long as the meter's provider lives: nothing takes an instrument back.
+/// `read` returns the limiter's counts and waits. It is called once for each metric, so it should hold an `Arc` of the
+/// limiter, or use a static. It is kept for as long as the meter's provider lives, because an instrument cannot be removed.
 ///
 /// ```
 /// use flowgate::{Observed, TokenBucket};
@@ -70,15 +72,16 @@ const BOUNDS: [(Duration, &str); 14] = [
 ///
 /// # One name, one limiter
 ///
-/// Of two limiters that a meter knows by the same name, only one is seen, not their sum: give each its own.
+/// Give each limiter its own name. If two limiters of a meter have the same name, only one of them is reported.
 ///
 /// # Waits
 ///
-/// OpenTelemetry has no histogram that can be observed. So there are the counters which make one where the metrics
-/// are looked at: each tells how many waits were at most `le` seconds long, as in Prometheus, whose
-/// `histogram_quantile` takes them as they are. They are cumulative: do not add those of several `le`. All waits are in
-/// the one of `+Inf`; the others are those of 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 milliseconds, 1, 2.5, 5 and 10
-/// seconds. A wait may count as longer than it was, by a sixteenth at the most, and never as shorter, as in [`Waits`].
+/// OpenTelemetry has no observable histogram. So there are counters from which a monitoring system computes one. Each
+/// counts the waits of at most `le` seconds, as in Prometheus, whose `histogram_quantile` accepts them.
+///
+/// The counters are cumulative: do not add those of several `le`. The counter of `+Inf` counts all waits. The other values
+/// of `le` are 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 milliseconds, 1, 2.5, 5 and 10 seconds. A wait may count as up to
+/// 1/16 longer than it was, and never as shorter, as in [`Waits`].
 pub fn register_metrics<F>(meter: &Meter, limiter: impl Into<StringValue>, read: F)
 where
     F: Fn() -> (ObservedCounts, Waits) + Send + Sync + 'static,

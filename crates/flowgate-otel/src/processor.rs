@@ -6,10 +6,11 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use std::time::Duration;
 
-/// Hands at most **burst + rate · t** ended spans on to another processor in every span of time t, drops the
-/// others, and counts them.
+/// A processor that passes on at most **burst + rate × t** ended spans to another processor.
 ///
-/// Before a processor that batches, it also bounds how fast that one's queue fills.
+/// The bound holds in every interval of length *t*. The processor drops the other spans, and counts them.
+///
+/// In front of a processor that sends batches, it also limits how fast the queue of that processor fills.
 ///
 /// ```
 /// use flowgate_otel::RateLimitedProcessor;
@@ -27,17 +28,17 @@ use std::time::Duration;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
-/// # What it cuts
+/// # Effect on traces
 ///
-/// Spans are dropped one by one as they end, so traces are reported with holes while the limit is exceeded. To
-/// leave out whole traces, sample ([`RateLimitingSampler`](crate::RateLimitingSampler)), and let this be what
-/// should never act.
+/// Spans are dropped one by one as they end. While the limit is exceeded, traces are therefore reported with missing spans.
+/// To leave out whole traces, use a sampler ([`RateLimitingSampler`](crate::RateLimitingSampler)), and use this processor
+/// as a safety net behind it.
 ///
-/// `on_start`, `force_flush`, `shutdown` and the resource are passed on untouched.
+/// `on_start`, `force_flush`, `shutdown` and the resource are passed on unchanged.
 ///
 /// # Cost
 ///
-/// A clock reading, a compare-and-swap and an addition for each span; no lock, no memory.
+/// A clock reading, a compare-and-swap and an addition for each span. There is no lock and no allocation.
 #[derive(Debug)]
 pub struct RateLimitedProcessor<P> {
     next: P,
@@ -45,7 +46,9 @@ pub struct RateLimitedProcessor<P> {
 }
 
 impl<P: SpanProcessor> RateLimitedProcessor<P> {
-    /// So many spans go on to `next`; at once, the quota's burst, or its count.
+    /// Limits the spans that go on to `next` to this quota.
+    ///
+    /// The burst is that of the quota, or else its count.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedProcessor;
@@ -70,7 +73,7 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
         }
     }
 
-    /// A clock of your own.
+    /// Sets the clock (default: the system's clock).
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -94,13 +97,16 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
     ///
     /// # Errors
     ///
-    /// As [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which has no reason for one here.
+    /// Returns the error of [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which does not fail with
+    /// these settings.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Result<Self, QuotaError> {
         self.reporting.clock(clock.into())?;
         Ok(self)
     }
 
-    /// Spans that go on always, and take no token: those with an error, say.
+    /// Exempts spans, such as those with an error.
+    ///
+    /// Exempt spans always go on, and take no token.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedProcessor;
@@ -125,8 +131,10 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
         self
     }
 
-    /// Is called with how many spans have just been dropped, by the thread that ended them: to raise a metric. It
-    /// must not take long, nor end spans.
+    /// Calls a function with the number of spans that were just dropped.
+    ///
+    /// Use it to increment a metric. The thread that ended the spans calls the function, so it must not take long, and must
+    /// not end spans.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedProcessor;
@@ -153,8 +161,9 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
         self
     }
 
-    /// The next span that goes on after some were dropped says how many, in the attribute
-    /// [`DROPPED_SPANS`](crate::DROPPED_SPANS). Nothing is told twice.
+    /// Reports the number of dropped spans in the next span that goes on.
+    ///
+    /// The number is in the attribute [`DROPPED_SPANS`](crate::DROPPED_SPANS). Each dropped span is reported once.
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -187,7 +196,7 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
         self
     }
 
-    /// What it has done, to be read when it has been handed to a provider.
+    /// Returns the counts, which can be read after the processor is passed to a provider.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedProcessor;
@@ -206,8 +215,9 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
         self.reporting.counts()
     }
 
-    /// Returns a handle to change quota, exemption, and whether the limit is on, while it is in use. Set the
-    /// [clock](Self::clock) before.
+    /// Returns a handle to change the limit while it is in use.
+    ///
+    /// It changes the quota, the exemption, and whether the limit is on. Set the [clock](Self::clock) before.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedProcessor;
@@ -226,7 +236,7 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
         self.reporting.controls()
     }
 
-    /// How many spans it has dropped.
+    /// Returns the number of dropped spans.
     ///
     /// ```
     /// use flowgate_otel::RateLimitedProcessor;

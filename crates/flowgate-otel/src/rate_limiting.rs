@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Samples at most **burst + rate · t** traces in every span of time t, and the first that come: what sampling costs
-/// is bounded, whatever the load.
+/// A sampler that samples at most **burst + rate × t** traces.
 ///
-/// Of n traces that are offered evenly it samples min(n, rate), and never leaves one out that there was a token for.
+/// The bound holds in every interval of length *t*, so the cost of sampling is bounded, whatever the load. The sampler
+/// takes the first traces that come. If traces come at constant intervals, it samples all of them up to the rate. It never
+/// skips a trace while a token is available.
 ///
 /// ```
 /// use flowgate_otel::RateLimitingSampler;
@@ -33,35 +34,35 @@ use std::time::Duration;
 ///
 /// # Rate and burst
 ///
-/// Any rate that a [`Quota`] can express, below one a second as well. Where the quota sets no burst, it is that of
-/// Jaeger's sampler: what flows in within one second, and at least one trace. Tokens are whole here, so
-/// 2.5 per second have a burst of 2.
+/// The sampler accepts every rate that a [`Quota`] can express, also below one per second. If the quota sets no burst, the
+/// burst is the same as in Jaeger's sampler: the refill of one second, and at least one trace. Fractions of a token are
+/// rounded down, so 2.5 per second have a burst of 2.
 ///
-/// | quota | at once |
+/// | quota | burst |
 /// |---|---|
 /// | `10/s` | 10 |
 /// | `600/min` | 10 |
 /// | `1/10s` | 1 |
 /// | `10/s burst 50` | 50 |
 ///
-/// Source: `RateLimitingSampler` of Jaeger's clients. Theirs in Go looks at the clock only when its balance is used
-/// up, and so samples up to two bursts at once after a rest; this one never does.
+/// Source: `RateLimitingSampler` of Jaeger's clients. Their implementation in Go reads the clock only when its balance is
+/// used up. After a pause, it can therefore sample two bursts together; this sampler never does.
 ///
-/// # What a trace says of it
+/// # Attributes
 ///
-/// `sampler.type` = `ratelimiting` and `sampler.param` = traces per second, on the span that was asked about, as
-/// Jaeger's clients do. Traces are not picked with a known probability: what is counted in them must not be scaled
-/// up.
+/// A sampled span has the attributes `sampler.type` = `ratelimiting` and `sampler.param` = traces per second, as with
+/// Jaeger's clients. The probability of a trace is not known, so numbers computed from these traces must not be scaled up.
 ///
 /// # Children
 ///
-/// It decides for every span that it is asked about.
-/// [`Sampler::parent_based`](opentelemetry_sdk::trace::Sampler::parent_based) asks it only where a trace begins.
+/// The sampler decides for every span that it is called for. In
+/// [`Sampler::parent_based`](opentelemetry_sdk::trace::Sampler::parent_based), it is called only at the beginning of a
+/// trace.
 ///
 /// # Cost
 ///
-/// A clock reading and a compare-and-swap; no lock. A trace that is not sampled takes no memory, unless a parent
-/// has a trace state, of which the SDK's interface demands a copy.
+/// A decision is a clock reading and a compare-and-swap, without a lock. A trace that is not sampled allocates nothing,
+/// unless its parent has a trace state, which the SDK's interface requires to be copied.
 ///
 /// Clones share the limit.
 #[derive(Clone, Debug)]
@@ -70,13 +71,13 @@ pub struct RateLimitingSampler(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     limiter: TokenBucket,
-    /// Traces per second, as the bits of an `f64`: what spans are told.
+    /// Traces per second, as the bits of an `f64`, for the spans' attributes.
     per_second: AtomicU64,
     is_off: AtomicBool,
 }
 
 impl RateLimitingSampler {
-    /// So many traces, on the system's clock.
+    /// Creates a sampler with this quota, on the system's clock.
     ///
     /// ```
     /// use flowgate_otel::RateLimitingSampler;
@@ -95,7 +96,7 @@ impl RateLimitingSampler {
         Self::of(&quota, TokenBucket::new(with_burst(quota)))
     }
 
-    /// So many traces, on a clock of your own.
+    /// Creates a sampler with this quota, on the given clock.
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -113,7 +114,8 @@ impl RateLimitingSampler {
     ///
     /// # Errors
     ///
-    /// As [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which has no reason for one here.
+    /// Returns the error of [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which does not fail with
+    /// these settings.
     pub fn with_clock(quota: Quota, clock: impl Into<Clock>) -> Result<Self, QuotaError> {
         let limiter = TokenBucket::builder(with_burst(quota)).clock(clock);
         Ok(Self::of(&quota, limiter.build()?))
@@ -128,8 +130,9 @@ impl RateLimitingSampler {
         }))
     }
 
-    /// Puts another quota in force for this sampler and its clones, keeping the tokens; a burst goes without
-    /// saying as it does for [`new`](Self::new).
+    /// Replaces the quota of this sampler and its clones, and keeps the tokens.
+    ///
+    /// The default burst is that of [`new`](Self::new).
     ///
     /// ```
     /// # use flowgate_otel::RateLimitingSampler;
@@ -147,7 +150,7 @@ impl RateLimitingSampler {
         self.0.per_second.store(per_second, Ordering::Relaxed);
     }
 
-    /// The quota in force, with its burst.
+    /// Returns the current quota, with its burst.
     ///
     /// ```
     /// # use flowgate_otel::RateLimitingSampler;
@@ -159,7 +162,9 @@ impl RateLimitingSampler {
         self.0.limiter.quota()
     }
 
-    /// Returns a handle to change the quota, and to turn the sampler off and on, while it is in use.
+    /// Returns a handle to change the sampler while it is in use.
+    ///
+    /// It changes the quota, and turns the sampler off and on.
     ///
     /// ```
     /// # use flowgate_otel::RateLimitingSampler;
@@ -182,13 +187,13 @@ impl RateLimitingSampler {
     }
 }
 
-/// What it says where it sets a burst, and otherwise what flows in within a second.
+/// The quota with its own burst, or else with the refill of one second as its burst.
 fn with_burst(quota: Quota) -> Quota {
     if quota.explicit_burst().is_some() {
         return quota;
     }
-    // Rounded down, and at least one token. What flows in within a second can always be kept; if it could not, the
-    // sampler would have the count as its burst.
+    // Rounded down, and at least one token. A quota with the refill of one second as its burst is always valid; if it were
+    // not, the sampler would use the count as its burst.
     quota.burst_for(Duration::from_secs(1)).unwrap_or(quota)
 }
 

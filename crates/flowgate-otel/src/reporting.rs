@@ -9,19 +9,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 type Exempt = dyn Fn(&SpanData) -> bool + Send + Sync;
 type OnDropped = Box<dyn Fn(u64) + Send + Sync>;
 
-/// Which of the spans that have ended go on to be reported; what processor and exporter share.
+/// The limit that processor and exporter share: it decides which ended spans are reported.
 ///
 /// | field | read by | written by | ordering |
 /// |---|---|---|---|
-/// | `reported`, `dropped` | who asks for counts | every span, one of them | relaxed: only its own value matters |
+/// | `reported`, `dropped` | callers that read the counts | every span, one of them | relaxed: only its own value matters |
 /// | `untold` | spans that go on, and take all of it | spans that are dropped add one | relaxed, likewise |
-/// | `is_off`, `has_exemption` of `Live` | every span | [`ReportControls`] | relaxed: each span goes by what it finds |
+/// | `is_off`, `has_exemption` of `Live` | every span | [`ReportControls`] | relaxed: each span uses the value that it reads |
 pub(crate) struct Reporting {
     live: Arc<Live>,
     exempt: Option<Box<Exempt>>,
     on_dropped: Option<OnDropped>,
     annotates: bool,
-    /// Spans that were dropped, and that no other has said yet.
+    /// Dropped spans that no other span has reported yet.
     untold: AtomicU64,
     counts: ReportCounts,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Reporting {
 struct Live {
     limiter: TokenBucket,
     is_off: AtomicBool,
-    /// There is an exemption beside the one that it was built with.
+    /// Whether there is an exemption besides the one that the limit was built with.
     has_exemption: AtomicBool,
     exemption: RwLock<Option<Arc<Exempt>>>,
 }
@@ -45,7 +45,7 @@ impl Live {
         })
     }
 
-    /// What is exempt now. It is the user's code, so the lock is not held for it.
+    /// The current exemption. It is the user's code, so the lock is not held while it runs.
     fn exemption(&self) -> Option<Arc<Exempt>> {
         if !self.has_exemption.load(Ordering::Relaxed) {
             return None;
@@ -105,7 +105,7 @@ impl Reporting {
         admitted
     }
 
-    /// Those of a batch that may go on, from its beginning, in their order.
+    /// The spans of a batch that may go on: from its beginning, in their order.
     pub(crate) fn admit_batch(&self, mut batch: Vec<SpanData>) -> Vec<SpanData> {
         let offered = batch.len() as u64;
         batch.retain(|span| self.goes_on(span));
@@ -135,9 +135,9 @@ impl Reporting {
         span
     }
 
-    /// Has the span say how many were dropped, if it should.
+    /// Sets the span's attribute for the number of dropped spans, if there is one to report.
     fn tell(&self, span: &mut SpanData) {
-        // Mostly there are none, and the queue stays with whoever has it.
+        // Usually there are none, and the cache line stays with the thread that has it.
         if !self.annotates || self.untold.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -171,9 +171,10 @@ impl fmt::Debug for Reporting {
     }
 }
 
-/// Changes a limit on reporting while it is in use; made by
+/// A handle to change a limit on reporting while it is in use.
+///
 /// [`RateLimitedProcessor::controls`](crate::RateLimitedProcessor::controls) and
-/// [`RateLimitedExporter::controls`](crate::RateLimitedExporter::controls).
+/// [`RateLimitedExporter::controls`](crate::RateLimitedExporter::controls) make it.
 ///
 /// A change applies to the spans that end, or the batches that are exported, after it.
 ///
@@ -224,7 +225,7 @@ impl ReportControls {
         self.0.limiter.quota()
     }
 
-    /// Turns the limit on or off. While it is off, every span goes on, and takes no token.
+    /// Turns the limit on or off. While it is off, every span goes on without taking a token.
     pub fn set_enabled(&self, is_enabled: bool) {
         self.0.is_off.store(!is_enabled, Ordering::Relaxed);
     }
@@ -234,8 +235,10 @@ impl ReportControls {
         !self.0.is_off.load(Ordering::Relaxed)
     }
 
-    /// Replaces the exemption that this method set before: spans that always go on, and take no token. `|_| false` takes it
-    /// away. The exemption that the limit was built with stays.
+    /// Replaces the exemption that this method set before.
+    ///
+    /// Exempt spans always go on, and take no token. `|_| false` removes the exemption. The exemption that the limit was
+    /// built with stays.
     pub fn set_exempt(&self, is_exempt: impl Fn(&SpanData) -> bool + Send + Sync + 'static) {
         let mut exemption = (self.0.exemption.write()).unwrap_or_else(PoisonError::into_inner);
         *exemption = Some(Arc::new(is_exempt));
@@ -252,8 +255,9 @@ impl fmt::Debug for ReportControls {
     }
 }
 
-/// How many spans a limit on reporting has let through, and how many it has dropped; it can be read wherever the
-/// limit has gone to.
+/// The numbers of spans that a limit on reporting has let through and dropped.
+///
+/// They can be read wherever the limit itself has moved.
 ///
 /// ```
 /// use flowgate::ManualClock;
@@ -281,12 +285,12 @@ struct Counters {
 }
 
 impl ReportCounts {
-    /// Spans that went on, those that are exempt included.
+    /// Returns the number of spans that went on, including exempt spans.
     pub fn reported(&self) -> u64 {
         self.0.reported.load(Ordering::Relaxed)
     }
 
-    /// Spans that were dropped.
+    /// Returns the number of dropped spans.
     pub fn dropped(&self) -> u64 {
         self.0.dropped.load(Ordering::Relaxed)
     }

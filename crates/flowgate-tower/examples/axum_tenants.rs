@@ -1,5 +1,5 @@
-//! A service with a limit for each tenant: 3 requests per hour, 6 for gold tenants, none for the health check. Then its quotas
-//! are reloaded while it runs: 5 and 10. A client asks it over a socket.
+//! A service with a limit for each tenant: 3 requests per hour, 6 for gold tenants, none for the health check. Then it
+//! reloads its quotas while it runs: 5 and 10. A client sends requests over a socket.
 //!
 //! ```text
 //! cargo run -p flowgate-tower --example axum_tenants
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Starts the service, and returns what it answered.
+/// Starts the service, and returns its responses.
 pub async fn run() -> Result<Vec<String>, Box<dyn Error>> {
     // Memory for 10,000 tenants, 240 kB, and never more.
     let tenants = Arc::new(Keyed::token_bucket(Quota::per_hour(3)).capacity(10_000)?);
@@ -47,7 +47,7 @@ pub async fn run() -> Result<Vec<String>, Box<dyn Error>> {
     };
     let mut lines = vec![ask("health", "").await?, ask("orders", "").await?];
     for quotas in [[3, 6], [5, 10]] {
-        // The reload. What a tenant has taken stays taken, or up to a sixteenth more.
+        // The reload. Tokens that a tenant has taken stay taken, or up to a sixteenth more.
         let [usual, more] = quotas.map(Quota::per_hour);
         tenants.set_quota(usual)?;
         *gold.write().unwrap() = more;

@@ -1,5 +1,5 @@
 //! A client of a paid API that allows 10 requests per second and 1,000 per day. The client keeps both quotas, also over a
-//! restart, and heeds `Retry-After`. It sends 1,500 requests. Two days take a second, as the program moves the clock.
+//! restart, and follows `Retry-After`. It sends 1,500 requests. Two days take a second, as the program moves the clock.
 //!
 //! ```text
 //! cargo run -p flowgate-tower --example paid_api

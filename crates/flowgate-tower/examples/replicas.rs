@@ -1,5 +1,5 @@
-//! Four processes of one service split a limit of 40 requests per hour: 10 for each process. Together they never let more
-//! through. What one process does not use is not shared: a process that gets all requests refuses all but 10.
+//! Four processes of one service split a limit of 40 requests per hour: 10 for each process. Together, they never admit
+//! more. A process does not share what it does not use: a process that gets all requests refuses all except 10.
 //!
 //! ```text
 //! cargo run -p flowgate-tower --example replicas
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One process of the service, with its share of the limit. It ends when its input does, so with its parent.
+/// One process of the service, with its share of the limit. It ends when its input ends, and so with its parent.
 pub async fn serve() -> Result<(), Box<dyn Error>> {
     let share = TokenBucket::new(Quota::per_hour(40 / 4));
     let app = Router::new().route("/", get(async || "hello"));
@@ -36,7 +36,7 @@ pub async fn serve() -> Result<(), Box<dyn Error>> {
     Ok(server.await?)
 }
 
-/// How many of 60 requests are let through if they go to all replicas in turn, and if they go to one of them.
+/// Counts how many of 60 requests all replicas admit, and how many one admits.
 pub async fn run(replica: &mut Command) -> Result<[u32; 2], Box<dyn Error>> {
     let mut admitted = [0; 2];
     for (admitted, asked) in admitted.iter_mut().zip([4, 1]) {

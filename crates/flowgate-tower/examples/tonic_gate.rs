@@ -1,4 +1,4 @@
-//! A gRPC service behind a gate: 3 calls per hour, and 2 at the same time. The status code of a refusal tells which limit
+//! A gRPC service behind a gate: 3 calls per hour, and 2 concurrently. The status code of a refusal shows which limit
 //! refused, and a call waits no longer than its `grpc-timeout`.
 //!
 //! ```text
@@ -21,9 +21,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Starts the service, and returns what a client is answered.
+/// Starts the service, and returns a client's results.
 pub async fn run() -> Result<Vec<String>, Box<dyn Error>> {
-    // A call needs a token and a slot, and takes both or neither. A stream holds its slot until it ends.
+    // A call needs a token and a permit, and takes both or neither. A stream holds its permit until it ends.
     let gate = Gate::builder()
         .limit("calls", TokenBucket::new("3/h".parse()?))
         .limit("in flight", ConcurrencyLimit::new(2))

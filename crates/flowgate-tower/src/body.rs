@@ -7,9 +7,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pin_project! {
-    /// The body of a limited service's response: that of the service, or that of a rejection.
+    /// The body of a limited service's response.
     ///
-    /// It holds what the request has of a limit of concurrency until it ends, fails, or is dropped.
+    /// It is the body of the service, or that of a rejection. It holds the request's concurrency permits until it ends,
+    /// fails, or is dropped.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a layer, with all its clones and services, has done so far.
+/// The numbers of requests that a layer, with all its clones and services, has handled.
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;
@@ -30,30 +30,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Requests that the limit let through, at once or after a wait.
+    /// Requests that the limit admitted, immediately or after a wait.
     pub admitted: u64,
-    /// Those of them that waited.
+    /// The admitted requests that waited.
     pub waited: u64,
-    /// Requests that were rejected, for whatever reason.
+    /// Requests that were rejected, for any reason.
     pub refused: u64,
-    /// Those of them that had no key.
+    /// The rejected requests that had no key.
     pub without_key: u64,
-    /// Requests whose key or quota the server could not provide, so that no client could have avoided it; rejected with
-    /// 500, unless [`Missing`](crate::Missing) or a dry run says otherwise. Anything but 0 is a mistake in how the
-    /// server is set up:
+    /// Requests whose key or quota the server could not provide.
+    ///
+    /// No client could have avoided this. These requests are rejected with 500, unless [`Missing`](crate::Missing) or a dry
+    /// run says otherwise. Every value above 0 is a mistake in the server's configuration:
     ///
     /// - The server does not provide its peer's address
     ///   ([`NoKey::NoPeerAddress`](crate::by::NoKey::NoPeerAddress)), or a key
     ///   ([`NoKey::NotProvided`](crate::by::NoKey::NotProvided)).
     /// - [`quota_of`](crate::LimitLayer::quota_of) returned a quota that the table cannot keep.
     ///
-    /// The text of the rejection names what to do.
+    /// The text of the rejection describes the fix.
     pub misconfigured: u64,
-    /// Requests that would have been rejected, were it not for the [dry run](crate::LimitLayer::dry_run).
+    /// Requests that only the [dry run](crate::LimitLayer::dry_run) did not reject.
     pub would_refuse: u64,
-    /// Requests that no limit was asked for.
+    /// Requests that were exempt from the limit.
     pub exempt: u64,
-    /// Requests whose client went away while they waited.
+    /// Requests whose client disconnected while they waited.
     pub abandoned: u64,
     /// Requests that a limiter of your own [could not decide on](flowgate::Denied::outage), rejected or
     /// [admitted](crate::Custom::admit_during_outages).
@@ -107,7 +108,7 @@ impl Counts {
     }
 }
 
-/// Reads a layer's [`Counts`] wherever it has gone to; made by [`LimitLayer::counts`](crate::LimitLayer::counts).
+/// A handle to read a layer's [`Counts`]; made by [`LimitLayer::counts`](crate::LimitLayer::counts).
 ///
 /// ```
 /// use flowgate::TokenBucket;
@@ -128,12 +129,12 @@ impl Counts {
 #[derive(Clone, Debug, Default)]
 pub struct CountsHandle {
     pub(crate) counters: Arc<Counters>,
-    /// None: requests are not told apart.
+    /// None: there are no classes.
     pub(crate) classes: Option<Arc<Classes>>,
 }
 
 impl CountsHandle {
-    /// What has been done so far. The counters are read one after the other.
+    /// Returns the current counts. The counters are read one after the other.
     pub fn get(&self) -> Counts {
         self.counters.get()
     }

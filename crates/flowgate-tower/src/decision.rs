@@ -5,7 +5,7 @@ use flowgate::Denied;
 use std::fmt;
 use std::time::Duration;
 
-/// What a layer has decided on a request, for [`LimitLayer::on_decision`](crate::LimitLayer::on_decision).
+/// A layer's decision on a request, for [`LimitLayer::on_decision`](crate::LimitLayer::on_decision).
 ///
 /// ```
 /// use flowgate::TokenBucket;
@@ -35,33 +35,33 @@ use std::time::Duration;
 pub struct Decision<'a> {
     /// The request.
     pub request: RequestHead<'a>,
-    /// What becomes of it.
+    /// The decision on the request.
     pub verdict: LayerVerdict,
-    /// The name of the limit that refused it, or else of the layer's limit.
+    /// The name of the limit that refused the request, or else of the layer's limit.
     pub limit_name: &'a str,
-    /// Its [class](crate::LimitLayer::classes), if it has one.
+    /// The request's [class](crate::LimitLayer::classes), if it has one.
     pub class: Option<&'a str>,
     /// The limiter's refusal, if there was one.
     pub denied: Option<&'a Denied>,
-    /// How long it has waited, if it had to.
+    /// The time that the request has waited, if it waited.
     pub waited: Option<Duration>,
 }
 
-/// What becomes of a request; see [`Decision`].
+/// The decision on a request; see [`Decision`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LayerVerdict {
-    /// The limit admitted it.
+    /// The limit admitted the request.
     Admitted,
-    /// It is rejected.
+    /// The request is rejected.
     Refused(RefusalReason),
-    /// It goes ahead in a [dry run](crate::LimitLayer::dry_run), and would be rejected otherwise.
+    /// A [dry run](crate::LimitLayer::dry_run) lets the request through; otherwise it would be rejected.
     WouldRefuse(RefusalReason),
-    /// It goes ahead in a dry run, and would have to wait otherwise.
+    /// A dry run lets the request through; otherwise it would have to wait.
     WouldWait,
-    /// It goes ahead without a limit.
+    /// The request is exempt from the limit.
     Exempt,
-    /// Its client went away while it waited.
+    /// The client disconnected while the request waited.
     Abandoned,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for LayerVerdict {
     }
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 ///
 /// ```
 /// use flowgate_tower::RefusalReason;
@@ -90,13 +90,13 @@ impl fmt::Display for LayerVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// It is over a rate, or would be at its deadline.
+    /// The request is over a rate limit, or would still be over it at its deadline.
     OverLimit,
-    /// Everything is in use ([`Denied::is_busy`]).
+    /// All permits are in use ([`Denied::is_busy`]).
     Busy,
-    /// It asks for more than there ever is ([`Denied::is_never`]).
+    /// The request costs more than the limit can ever admit ([`Denied::is_never`]).
     Never,
-    /// Too many wait already ([`Denied::is_queue_full`]).
+    /// The queue has its maximum number of waiters ([`Denied::is_queue_full`]).
     QueueFull,
     /// There is no room for another key ([`Denied::is_table_full`]).
     TableFull,
@@ -104,14 +104,14 @@ pub enum RefusalReason {
     Closed,
     /// The limiter could not decide ([`Denied::is_outage`]).
     Outage,
-    /// It has no key, or one that cannot be read.
+    /// The request has no key, or a key that cannot be read.
     NoKey,
-    /// The server could not find the key, or not keep the key's quota.
+    /// The server could not find the key, or could not keep the key's quota.
     Misconfigured,
 }
 
 impl RefusalReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 9] = [
         Self::OverLimit,
         Self::Busy,

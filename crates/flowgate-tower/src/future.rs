@@ -19,7 +19,9 @@ use std::time::Duration;
 use tower_service::Service;
 
 pin_project! {
-    /// A response of a [`Limited`](crate::Limited) service, to be: after a wait for its turn, if there has to be one.
+    /// The future response of a [`Limited`](crate::Limited) service.
+    ///
+    /// It first waits in the limit's queue if it has to.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -39,10 +41,10 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropping it while it waits leaves the queue, and what had been granted is given back. Dropped while the service
-    /// works, its slots come back, and its tokens stay spent, since the work has begun: whoever sends requests and
-    /// takes them back again gets no more of them than others. [`LimitLayer::settle`](crate::LimitLayer::settle) can
-    /// decide otherwise.
+    /// If the future is dropped while it waits, it leaves the queue and returns what it was granted. If it is dropped while
+    /// the service works, its permits are returned, but not its tokens, because the work has started. A client that cancels
+    /// its requests therefore gets no more tokens than other clients. [`LimitLayer::settle`](crate::LimitLayer::settle) can
+    /// refund them.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, L, B>
     where
@@ -81,12 +83,12 @@ struct Turn<L: Limits, B> {
     rules: Arc<Rules<L>>,
     wait: <L as Sealed>::Wait,
     began: Timestamp,
-    /// Whose turn it is, and what for; none when it is over.
+    /// The limit and the amount of the wait; none when it is over.
     waits: Option<(L::Key, Request<B>)>,
 }
 
 impl<L: Limits, B> Turn<L, B> {
-    /// How long it has waited, if it was for more than an answer.
+    /// The time that it has waited, if it was for more than a decision.
     fn waited(&self) -> Option<Duration> {
         let time = || self.rules.limit.clock().now();
         let waited = || time().saturating_duration_since(self.began);
@@ -107,14 +109,14 @@ impl<L: Limits, B> Drop for Turn<L, B> {
     }
 }
 
-/// What is to be done when the response's head is there.
+/// The next step when the response's head is available.
 pub(crate) enum Then<L: Limits> {
     Nothing,
     FollowUp(Admitted<L>),
     Tell(Arc<Rules<L>>, Box<WouldReject>),
 }
 
-/// What a request has been let through with, until its response's head is there.
+/// The tokens and permits of an admitted request, until its response's head is available.
 pub(crate) struct Admitted<L: Limits> {
     rules: Arc<Rules<L>>,
     key: L::Key,
@@ -124,7 +126,7 @@ pub(crate) struct Admitted<L: Limits> {
 }
 
 impl<L: Limits> Admitted<L> {
-    /// Gives back, or takes, the difference to what it really cost.
+    /// Returns, or takes, the difference to the real cost.
     fn settle(&mut self, outcome: Outcome<'_>) {
         if std::mem::replace(&mut self.is_settled, true) {
             return;

@@ -130,7 +130,7 @@ impl From<tonic::Code> for GrpcCode {
     }
 }
 
-/// The content type of a gRPC request: `application/grpc`, also `+proto`, `-web` and the like.
+/// The content type of a gRPC request: `application/grpc`, also with a suffix such as `+proto` or `-web`.
 pub(crate) fn content_type(headers: &HeaderMap) -> Option<&HeaderValue> {
     let value = headers.get(CONTENT_TYPE)?;
     let (kind, rest) = value

@@ -1,6 +1,6 @@
 use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 
-/// What a request says before its body.
+/// The head of a request: everything before its body.
 ///
 /// ```
 /// use flowgate::TokenBucket;
@@ -21,18 +21,18 @@ use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, Ve
 pub struct RequestHead<'a> {
     /// `GET`, `POST` …
     pub method: &'a Method,
-    /// What it is for.
+    /// The URI of the request.
     pub uri: &'a Uri,
     /// The version of HTTP.
     pub version: Version,
     /// The header fields.
     pub headers: &'a HeaderMap,
-    /// What the server, and layers before this one, have put there.
+    /// Values that the server, and earlier layers, have put there.
     pub extensions: &'a Extensions,
 }
 
 impl<'a> RequestHead<'a> {
-    /// That of `request`.
+    /// Returns the head of `request`.
     pub fn of<B>(request: &'a Request<B>) -> Self {
         Self {
             method: request.method(),
@@ -44,7 +44,7 @@ impl<'a> RequestHead<'a> {
     }
 }
 
-/// What a response says before its body.
+/// The head of a response: everything before its body.
 ///
 /// ```
 /// use flowgate::TokenBucket;
@@ -66,12 +66,12 @@ pub struct ResponseHead<'a> {
     pub status: StatusCode,
     /// The header fields.
     pub headers: &'a HeaderMap,
-    /// What the service has put there.
+    /// Values that the service has put there.
     pub extensions: &'a Extensions,
 }
 
 impl<'a> ResponseHead<'a> {
-    /// That of `response`.
+    /// Returns the head of `response`.
     pub fn of<B>(response: &'a Response<B>) -> Self {
         Self {
             status: response.status(),

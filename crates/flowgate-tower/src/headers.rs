@@ -14,7 +14,7 @@ const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The largest integer of a structured field (RFC 9651 §3.3.1).
 const MOST: u64 = 999_999_999_999_999;
 
-/// Selects the header fields that report in every response how the client's limit stands.
+/// A choice of the header fields that describe the client's limit in every response.
 ///
 /// `Retry-After` does not depend on this setting. A rejection always has it if a time is known: in whole seconds, rounded
 /// up, at least 1.
@@ -28,21 +28,21 @@ const MOST: u64 = 999_999_999_999_999;
 ///
 /// | field | parameter | meaning |
 /// |---|---|---|
-/// | `RateLimit-Policy` | `q` | tokens that flow in during `w` seconds |
+/// | `RateLimit-Policy` | `q` | tokens that are refilled during `w` seconds |
 /// | | `w` | whole seconds; `q` and `w` together are the quota's rate |
 /// | | `qu` | `"concurrent-requests"` for a concurrency limit, which has no `w` |
 /// | `RateLimit` | `r` | tokens left after this request, rounded down |
 /// | | `t` | whole seconds, rounded up, until there are more |
 /// | | `t_us` | the same in microseconds, rounded up |
 ///
-/// - **`q` and `w`.** If a full bucket ([`Snapshot::limit`](flowgate::Snapshot::limit)) flows in during a whole number
-///   of seconds, these are the two numbers: `100/min` is `q=100;w=60`. Otherwise they are scaled up together to whole
-///   seconds: `100/s burst 20` is `q=100;w=1`, and `3/s burst 10` is `q=12;w=4`. Their ratio is never more than the
-///   quota, and at most 1 % less. `r` reports how much of it is available as a burst.
+/// - **`q` and `w`.** If a full bucket ([`Snapshot::limit`](flowgate::Snapshot::limit)) is refilled in a whole number of
+///   seconds, these are the two numbers: `100/min` is `q=100;w=60`. Otherwise they are scaled up together to whole seconds:
+///   `100/s burst 20` is `q=100;w=1`, and `3/s burst 10` is `q=12;w=4`. Their ratio is never more than the quota, and at
+///   most 1 % less. `r` reports how many tokens are available as a burst.
 /// - **`t`** is left out if the time is under 1 s. Rounded up, it would stop a client for up to a second after each
 ///   request: 100 per second would become one.
-/// - **`t_us`** is there if `r` is 0 and a time is known. It is an extension parameter, which the draft permits.
-///   Clients that do not know it ignore it; [`ClientLayer`](crate::client::ClientLayer) waits for exactly that time.
+/// - **`t_us`** is there if `r` is 0 and a time is known. It is an extension parameter, which the draft permits. Clients
+///   without support for it ignore it; [`ClientLayer`](crate::client::ClientLayer) waits for exactly that time.
 ///
 /// The values are those at the time at which the response's head is sent. A gate has one entry for each of its limits. If
 /// layers are nested, their entries form one list.
@@ -72,7 +72,7 @@ pub struct Headers {
     legacy: Option<Reset>,
 }
 
-/// What `X-RateLimit-Reset` counts. There is no standard; both are in use.
+/// The meaning of `X-RateLimit-Reset`. There is no standard, and both are in use.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -98,12 +98,12 @@ pub struct Headers {
 pub enum Reset {
     /// Seconds from now.
     Delay,
-    /// Seconds since 1970, by this machine's clock; for clients that expect GitHub's.
+    /// Seconds since 1970, by this machine's clock, as GitHub sends them.
     Epoch,
 }
 
 impl Headers {
-    /// `RateLimit-Policy` and `RateLimit`, of the current draft: the default.
+    /// Chooses `RateLimit-Policy` and `RateLimit` of the current draft (the default).
     ///
     /// ```
     /// # use flowgate_tower::Headers;
@@ -117,8 +117,10 @@ impl Headers {
         }
     }
 
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`: when all of it can be had again. Of
-    /// several limits the one with the least remaining.
+    /// Chooses `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    ///
+    /// The reset is the time at which the limit is fully refilled. If there are several limits, the fields describe the one
+    /// with the least remaining.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
@@ -147,7 +149,7 @@ impl Headers {
         }
     }
 
-    /// No such fields.
+    /// Chooses no such fields.
     ///
     /// ```
     /// use flowgate::{ManualClock, TokenBucket};
@@ -370,8 +372,8 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", escaped(name))
 }
 
-/// `name` as it is between quotation marks, in a structured field and in JSON. What is not printable ASCII, they cannot
-/// both write: it becomes `_`.
+/// `name` as it is between quotation marks, in a structured field and in JSON. Characters that are not printable ASCII
+/// become `_`, because the two formats write them differently.
 pub(crate) fn escaped(name: &str) -> Cow<'_, str> {
     let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     if name.bytes().all(is_plain) {

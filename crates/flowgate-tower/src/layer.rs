@@ -19,8 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower_layer::Layer;
 
-/// **Requests are let through as its limit says**, whichever limit that is; the others are rejected, or wait for
-/// their turn.
+/// **A tower layer that puts a limit in front of a service.**
+///
+/// The layer passes the requests that its limit admits to the service. It rejects the others, or lets them wait in the
+/// limit's queue.
 ///
 /// ```
 /// use flowgate::{ConcurrencyLimit, Gate, Keyed, TokenBucket};
@@ -43,21 +45,24 @@ use tower_layer::Layer;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// All its clones, and all services that it makes, share one limit. The [crate documentation](crate) has a table of its
-/// defaults.
+/// All clones of a layer, and all services that it makes, share one limit. The [crate documentation](crate) has a table of
+/// the defaults.
 ///
 /// # Amounts
 ///
-/// A request takes one token, or as many units as [`cost`](Self::cost) says; of a concurrency limit one slot or so
-/// many, until the end of the response's body.
+/// A request takes one token, or the number of units that [`cost`](Self::cost) returns. With a concurrency limit, it takes
+/// one permit, or that number of permits, and holds them until the end of the response's body.
 #[derive(Clone, Debug)]
 pub struct LimitLayer<L = AnyLimit> {
     rules: Arc<Rules<L>>,
 }
 
 impl LimitLayer {
-    /// A limit that all requests share: any [`Limiter`](flowgate::Limiter), also as `Arc<dyn Limiter>`, a
-    /// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit) or a [`Gate`](flowgate::Gate), by itself or in an [`Arc`].
+    /// Creates a layer whose limit is shared by all requests.
+    ///
+    /// `limit` is any [`Limiter`](flowgate::Limiter), also as `Arc<dyn Limiter>`, a
+    /// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit) or a [`Gate`](flowgate::Gate). It can be passed by value or in an
+    /// [`Arc`].
     ///
     /// ```
     /// use flowgate::{Limiter, TokenBucket};
@@ -87,8 +92,10 @@ impl LimitLayer {
         }
     }
 
-    /// A limit for each key: a [`Keyed`] or another [`Table`], by itself or in an [`Arc`], and [by](crate::by) what requests are
-    /// told apart.
+    /// Creates a layer with a separate limit for each key.
+    ///
+    /// `table` is a [`Keyed`] or another [`Table`], by value or in an [`Arc`]. `by` finds the key of a request; the module
+    /// [`by`](crate::by) has the usual ones.
     ///
     /// ```
     /// use flowgate::Keyed;
@@ -113,7 +120,7 @@ impl LimitLayer {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Two quotas for each key, and slots that all share:
+    /// Two quotas for each key, and permits that all keys share:
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Gate, Keyed};
@@ -130,8 +137,8 @@ impl LimitLayer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A table that keeps its keys ([`exact`](flowgate::KeyedBuilder::exact)) has to keep what `by` finds. For keys that
-    /// are a `String`, such as a header or a path, that is `str` or `String`:
+    /// A table that stores its keys ([`exact`](flowgate::KeyedBuilder::exact)) must be able to store the keys that `by`
+    /// finds. If these are of the type `String`, such as a header or a path, the table's key type is `str` or `String`:
     ///
     /// ```
     /// use flowgate::Keyed;
@@ -174,8 +181,9 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.exempt = add(std::mem::take(&mut rules.exempt)))
     }
 
-    /// What the limit is called in `RateLimit` fields and rejections; `default` without it. A gate's limits have
-    /// names of their own.
+    /// Sets the limit's name in `RateLimit` fields and rejections (default: `default`).
+    ///
+    /// The limits of a gate have their own names.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -196,11 +204,13 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.names = Names::new(name))
     }
 
-    /// Sets the names of the two quotas of a [`DualTokenBucket`](flowgate::DualTokenBucket), by itself or
-    /// [for each key](flowgate::Keyed::dual_token_bucket) (default: the name of the limit, with `-1` and `-2`).
+    /// Sets the names of the two quotas of a dual limiter.
     ///
-    /// Call it after [`name`](Self::name), which sets the default again. Each quota has an item of its own in `RateLimit` and
-    /// `RateLimit-Policy`. A rejection has the name of the quota that takes longer.
+    /// The limiter is a [`DualTokenBucket`](flowgate::DualTokenBucket), either one for all requests or one [for each
+    /// key](flowgate::Keyed::dual_token_bucket). The default is the name of the limit, with `-1` and `-2`.
+    ///
+    /// Call this method after [`name`](Self::name), which sets the default again. Each quota has its own item in
+    /// `RateLimit` and `RateLimit-Policy`. A rejection has the name of the quota with the longer wait.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
@@ -226,7 +236,7 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.names.quotas = names.map(Arc::from))
     }
 
-    /// Rejects at once what cannot go ahead at once: the default.
+    /// Rejects a request immediately if the limit does not admit it immediately (the default).
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -250,15 +260,19 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.live.set_wait(None))
     }
 
-    /// Has a request wait for its turn, for `patience` at the longest. It is rejected at once if that will not be
-    /// enough, as far as is known ([`Acquire`](flowgate::Acquire) says how far), or if [too
-    /// many](flowgate::WaitQueue::set_max_waiters) wait already.
+    /// Lets a request wait in the limit's queue, for at most `patience`.
     ///
-    /// A gRPC request waits no longer than its `grpc-timeout`, if that is shorter: 1 to 8 digits and a unit, which is
-    /// `H`, `M`, `S` (hours, minutes, seconds), `m`, `u` or `n` (milli-, micro-, nanoseconds). A `grpc-timeout` that is
-    /// malformed, or that comes more than once, is ignored; `patience` alone then applies.
+    /// The request is rejected immediately in two cases:
     ///
-    /// [`Controls::set_wait`] changes it while the layer serves.
+    /// - It is certain to wait for longer than `patience`. [`Acquire`](flowgate::Acquire) describes when a limiter can
+    ///   compute this.
+    /// - The queue already has its [maximum number of waiters](flowgate::WaitQueue::set_max_waiters).
+    ///
+    /// A gRPC request waits no longer than its `grpc-timeout`, if that is shorter. A `grpc-timeout` consists of 1 to 8
+    /// digits and a unit: `H`, `M`, `S` (hours, minutes, seconds), `m`, `u` or `n` (milli-, micro-, nanoseconds). If the
+    /// field is malformed or comes more than once, the layer ignores it, and only `patience` applies.
+    ///
+    /// [`Controls::set_wait`] changes the maximum wait while the layer serves.
     ///
     /// ```
     /// use flowgate::LeakyBucket;
@@ -285,14 +299,15 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.live.set_wait(Some(patience)))
     }
 
-    /// Rejects nobody, and lets nobody wait: [counts](Self::counts) who would have been rejected, and puts a
-    /// [`WouldReject`](crate::WouldReject) into the extensions of the response. It has no fields that tell of the
-    /// limit.
+    /// Only [counts](Self::counts) the requests that it would have rejected, and rejects none.
     ///
-    /// What is let through takes what it would have taken otherwise; what would have been rejected takes nothing, nor
-    /// does what would have waited, so that with [`wait`](Self::wait) it counts too few.
+    /// No request waits. A response to a request that would have been rejected has a [`WouldReject`](crate::WouldReject) in
+    /// its extensions. Responses have no header fields that describe the limit.
     ///
-    /// [`Controls::set_dry_run`] starts and ends it while the layer serves.
+    /// A request that the limit admits takes its tokens as usual. A request that would have been rejected, or would have
+    /// waited, takes nothing. With [`wait`](Self::wait), a dry run therefore counts fewer rejections than there would be.
+    ///
+    /// [`Controls::set_dry_run`] turns the dry run on and off while the layer serves.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -320,8 +335,9 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.live.set_dry_run(true))
     }
 
-    /// [`dry_run`](Self::dry_run), which also writes into a header field of the response why it would have been
-    /// rejected.
+    /// Starts a [`dry_run`](Self::dry_run) that also writes a header field.
+    ///
+    /// The field `name` of a response contains the reason why the request would have been rejected.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -349,7 +365,9 @@ impl<L: Limits> LimitLayer<L> {
         })
     }
 
-    /// Lets a request through for which `exempt` holds, without asking the limit.
+    /// Lets the requests through for which `exempt` returns true.
+    ///
+    /// They do not take anything from the limit.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -373,8 +391,10 @@ impl<L: Limits> LimitLayer<L> {
         self.with_exempt(|list| list.when(exempt))
     }
 
-    /// Lets requests for these paths through. One that ends in `/*` stands for all that are below it. They are
-    /// compared as the client writes them, `%` and `..` and all.
+    /// Lets the requests for these paths through.
+    ///
+    /// A path that ends in `/*` matches all paths below it. Paths are compared as the client writes them, without decoding
+    /// `%` or resolving `..`.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -400,9 +420,10 @@ impl<L: Limits> LimitLayer<L> {
         self.with_exempt(|list| list.paths(paths))
     }
 
-    /// Lets requests from these addresses through: those of who is connected
-    /// ([`by::peer_address`](crate::by::peer_address)), or of the client in front of trusted proxies
-    /// ([`by::client_address`](crate::by::client_address)).
+    /// Lets the requests from these addresses through.
+    ///
+    /// `from` finds the address: [`by::peer_address`](crate::by::peer_address) that of the connection, and
+    /// [`by::client_address`](crate::by::client_address) that of the client in front of trusted proxies.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -432,7 +453,9 @@ impl<L: Limits> LimitLayer<L> {
         self.with_exempt(|list| list.addresses(from, ranges))
     }
 
-    /// How many units a request takes, instead of one token. 0 goes ahead for free.
+    /// Sets how many units a request takes (default: one token).
+    ///
+    /// A request with a cost of 0 is always admitted.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -460,13 +483,15 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.cost = Some(Arc::new(cost)))
     }
 
-    /// What a request has really cost, once its response's head is there. `settle` is told how many units were taken,
-    /// and says how many it should have been; the difference is given back or taken.
+    /// Corrects the cost of a request once its response's head is available.
     ///
-    /// What has to be taken becomes a debt at a [`TokenBucket`](flowgate::TokenBucket), up to its `max_debt`, so that
-    /// later requests pay; elsewhere, and for keys, as much is taken as there is. What can be given back, the limit
-    /// decides ([`TokenBucket::refund`](flowgate::TokenBucket::refund)). Of a concurrency limit's slots it changes
-    /// nothing.
+    /// The layer passes the number of units that it took to `settle`, and `settle` returns the number that the request
+    /// really cost. The layer refunds or charges the difference.
+    ///
+    /// - Charged units become a debt of a [`TokenBucket`](flowgate::TokenBucket), up to its `max_debt`; later requests wait
+    ///   until it is repaid. Other limiters, and tables of keys, charge at most the available tokens.
+    /// - The limit decides how many units it can refund ([`TokenBucket::refund`](flowgate::TokenBucket::refund)).
+    /// - The permits of a concurrency limit do not change.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -501,7 +526,9 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.settle = Some(Arc::new(settle)))
     }
 
-    /// [`settle`](Self::settle) by the response alone; a request without one costs what it took.
+    /// Calls [`settle`](Self::settle) with the response's head only.
+    ///
+    /// A request without a response costs what it took.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -542,7 +569,7 @@ impl<L: Limits> LimitLayer<L> {
         })
     }
 
-    /// Which header fields tell how the limit stands; [`Headers::draft`] without it.
+    /// Chooses the header fields that describe the limit (default: [`Headers::draft`]).
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -566,8 +593,9 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.headers = headers)
     }
 
-    /// Makes the answer to a request that is rejected. `Retry-After` and the fields of the limit are added to it,
-    /// unless it has them.
+    /// Sets the function that builds the response to a rejected request.
+    ///
+    /// The layer adds `Retry-After` and the fields of the limit, unless the response has them already.
     ///
     /// It is called for gRPC requests, too ([`Rejection::is_grpc`]). A response with a `grpc-status`, such as
     /// [`Rejection::response`] makes, is sent as it is. Any other becomes a gRPC response: the layer keeps its header
@@ -604,7 +632,9 @@ impl<L: Limits> LimitLayer<L> {
         })
     }
 
-    /// Chooses the gRPC status code of a rejection. Requests that are not gRPC never ask it.
+    /// Chooses the gRPC status code of a rejection.
+    ///
+    /// The layer calls `code` only for gRPC requests.
     ///
     /// `code` returns a [`GrpcCode`], or, with this crate's feature `tonic`, a `tonic::Code`. Without this method, the
     /// code follows from why the request is rejected:
@@ -672,10 +702,11 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.live.set_off(!is_enabled))
     }
 
-    /// Returns a handle that changes settings while the layer serves: waiting, dry run, exemptions, on and off.
+    /// Returns a handle that changes settings while the layer serves.
     ///
-    /// It controls this layer, its clones, and the services that they made. A layer that is configured further after it
-    /// was cloned, or after it made a service, has controls of its own, so take them last.
+    /// The settings are the maximum wait, the dry run, the exemptions, and whether the layer is on. The handle controls
+    /// this layer, its clones, and the services that they made. If you configure a layer further after cloning it, or after
+    /// it made a service, it gets separate controls; so call this method last.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -691,7 +722,9 @@ impl<L: Limits> LimitLayer<L> {
         Controls(Arc::clone(&self.rules.live))
     }
 
-    /// Gives a concurrency limit's slots back when the response's head is there, instead of when its body has ended.
+    /// Returns the permits of a concurrency limit when the response's head is available.
+    ///
+    /// Without this method, they are returned when the response's body has ended.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -716,9 +749,10 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.releases_at_head = true)
     }
 
-    /// Calls `watch` with every decision: each request once, when it is admitted, refused, exempt, or given up while it waits.
+    /// Calls `watch` with the decision on each request.
     ///
-    /// It runs before the request goes on, so it should be quick. Without it, decisions cost the same as if it did not exist.
+    /// There is one decision for each request: it is admitted, refused, exempt, or abandoned by its client while it waits.
+    /// `watch` runs before the request goes on, so it should be quick. A layer without `watch` has no extra cost.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -785,7 +819,7 @@ impl<L: Limits> LimitLayer<L> {
         self.with(|rules| rules.counts.classes = Some(Arc::new(classes)))
     }
 
-    /// What has been done so far, to be read at any time.
+    /// Returns a handle to read the counts of this layer at any time.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -815,7 +849,7 @@ where
     S: KeySource,
     PerKey<T, S>: Limits,
 {
-    /// What becomes of a request without a key; [`Missing::Reject`] without it.
+    /// Sets what happens to a request without a key (default: [`Missing::Reject`]).
     ///
     /// ```
     /// use flowgate::{Keyed, TokenBucket};
@@ -848,10 +882,12 @@ where
     S: KeySource,
     PerKey<Keyed<A, N>, S>: Limits,
 {
-    /// A quota of the key's own: by who it is, by the route, or by what the request says. `None`: that of the table.
+    /// Chooses a per-key quota, by the key, the route, or other parts of the request.
     ///
-    /// What a key has taken stays taken whatever its quota ([`Keyed::with`]). Where routes are to have limits that
-    /// know nothing of each other, make the route part of the key.
+    /// If `own` returns `None`, the key has the quota of the table.
+    ///
+    /// The tokens that a key has taken stay taken when its quota changes ([`Keyed::with`]). To give routes independent
+    /// limits, make the route part of the key.
     ///
     /// ```
     /// use flowgate::{Keyed, Quota};
@@ -874,9 +910,9 @@ where
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A quota that this kind of limiter cannot keep ends the request with `500 Internal Server Error`, and counts as
-    /// [misconfigured](crate::Counts::misconfigured). Quotas that are known beforehand are checked when the layer is
-    /// built: [`quota_classes`](Self::quota_classes). [`Keyed::with`] checks others.
+    /// If this kind of limiter cannot keep a quota, the layer rejects the request with `500 Internal Server Error` and
+    /// counts it as [misconfigured](crate::Counts::misconfigured). [`quota_classes`](Self::quota_classes) checks fixed
+    /// quotas when the layer is built. For other quotas, [`Keyed::with`] is the check.
     #[must_use]
     pub fn quota_of(
         self,
@@ -893,10 +929,11 @@ where
     S: KeySource,
     Keyed<A, N>: Table<S::Key>,
 {
-    /// Sets quotas for classes of keys, such as a customer's plan, and checks all of them now.
+    /// Sets quotas for classes of keys, such as a customer's plan.
     ///
-    /// `class_of` returns the class of a request's key. A key of no class (`None`), or of one that is not in `quotas`,
-    /// has the table's quota. It replaces [`quota_of`](Self::quota_of), whose rules apply here, too.
+    /// The table checks all of these quotas now. `class_of` returns the class of a request's key. A key without a class
+    /// (`None`), or with a class that is not in `quotas`, has the table's quota. This method replaces
+    /// [`quota_of`](Self::quota_of), whose rules also apply here.
     ///
     /// # Examples
     ///

@@ -1,5 +1,7 @@
-//! flowgate's limits as a [tower](https://docs.rs/tower) layer, for axum, tonic, and whatever else speaks
-//! `Service<Request<_>>`. The [`guide`] shows them task by task.
+//! Rate and concurrency limits as a [tower](https://docs.rs/tower) layer, for axum, tonic and hyper.
+//!
+//! This crate is for servers that limit how often, or how many at a time, requests are admitted. It works with every
+//! `Service<Request<_>>`. The [`guide`] shows it task by task.
 //!
 //! ```no_run
 //! use axum::{Router, routing::get};
@@ -20,8 +22,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! with this crate's feature `axum` (or `tonic`, or `hyper`), by which [`by::peer_address`] knows where the server keeps
-//! the address. Who asks too often is answered
+//! The example needs this crate's feature `axum` (or `tonic`, or `hyper`), because servers keep the client's address in
+//! different places. A client that sends too many requests receives this response:
 //!
 //! ```text
 //! HTTP/1.1 429 Too Many Requests
@@ -34,30 +36,30 @@
 //!
 //! # What can be limited, and how
 //!
-//! - [`LimitLayer::new`]: one limit for all: any limiter of rate, a [`ConcurrencyLimit`](flowgate::ConcurrencyLimit),
+//! - [`LimitLayer::new`]: one limit for all requests: any rate limiter, a [`ConcurrencyLimit`](flowgate::ConcurrencyLimit),
 //!   or a [`Gate`](flowgate::Gate) of several.
-//! - [`LimitLayer::keyed`]: one for each key: any [`Keyed`](flowgate::Keyed), also with two quotas, a
-//!   [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), or a [`KeyedGate`](flowgate::KeyedGate) of a key's limit and
-//!   limits that all share; [`by`] address, header, path, extension, or a function.
+//! - [`LimitLayer::keyed`]: one limit for each key: any [`Keyed`](flowgate::Keyed), also with two quotas, a
+//!   [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), or a [`KeyedGate`](flowgate::KeyedGate) of limits for each
+//!   key and limits that all keys share. The key is found [`by`] address, header, path, extension, or a function.
 //! - [`Custom`]: a limiter of your own, such as one in a database, for either of them.
-//! - [`reject`](LimitLayer::reject), or [`wait`](LimitLayer::wait) in turn with a deadline; or a
+//! - [`reject`](LimitLayer::reject), [`wait`](LimitLayer::wait) in the queue with a maximum wait, or a
 //!   [`dry_run`](LimitLayer::dry_run) that only counts.
 //! - [`exempt`](LimitLayer::exempt), [`cost`](LimitLayer::cost), [`settle`](LimitLayer::settle),
 //!   [`quota_of`](LimitLayer::quota_of), [`quota_classes`](LimitLayer::quota_classes),
 //!   [`on_rejected`](LimitLayer::on_rejected), [`grpc_status`](LimitLayer::grpc_status).
 //! - [`counts`](LimitLayer::counts), by reason and by [class](LimitLayer::classes);
 //!   [`on_decision`](LimitLayer::on_decision); `LayerMetrics`, for the facade `metrics`.
-//! - [`controls`](LimitLayer::controls) change waiting, dry run, exemptions, on and off while the layer serves. The
-//!   quota changes at the limiter, of which you keep an `Arc`.
-//! - [`Refusal`]: the same response from a handler that asks a limiter itself, `limiter.try_acquire()?`.
+//! - [`controls`](LimitLayer::controls) change the maximum wait, the dry run, the exemptions, and whether the layer is on,
+//!   while it serves. The quota changes at the limiter, of which you keep an `Arc`.
+//! - [`Refusal`]: the same response from a handler that calls a limiter itself, with `limiter.try_acquire()?`.
 //!
-//! The layer decides nothing by itself: what is promised is what the limit promises.
+//! The layer adds no limit of its own: its guarantees are those of its limit ([guarantees](flowgate::guide::guarantees)).
 //!
 //! # Defaults
 //!
-//! | setting | default | says |
+//! | setting | default | set by |
 //! |---|---|---|
-//! | no room | rejected at once | [`reject`](LimitLayer::reject), [`wait`](LimitLayer::wait) |
+//! | request over the limit | rejected immediately | [`reject`](LimitLayer::reject), [`wait`](LimitLayer::wait) |
 //! | status | 429, or 503 if the server is at its capacity | [`Rejection`] |
 //! | gRPC code | `RESOURCE_EXHAUSTED`, or `UNAVAILABLE` | [`grpc_status`](LimitLayer::grpc_status) |
 //! | `grpc-timeout` of a gRPC request | bounds its wait | [`wait`](LimitLayer::wait) |
@@ -66,33 +68,33 @@
 //! | other fields | `RateLimit-Policy` and `RateLimit` of the current draft | [`headers`](LimitLayer::headers) |
 //! | name of the limit | `default` | [`name`](LimitLayer::name) |
 //! | names of two quotas | the limit's name with `-1`, `-2` | [`quota_names`](LimitLayer::quota_names) |
-//! | cost | one token, one slot | [`cost`](LimitLayer::cost) |
-//! | settled afterwards | no | [`settle`](LimitLayer::settle) |
-//! | slots of a concurrency limit | in use until the response's body ends | [`release_at_head`](LimitLayer::release_at_head) |
+//! | cost | one token, one permit | [`cost`](LimitLayer::cost) |
+//! | cost corrected afterwards | no | [`settle`](LimitLayer::settle) |
+//! | permits of a concurrency limit | in use until the response's body ends | [`release_at_head`](LimitLayer::release_at_head) |
 //! | no key, or one that cannot be read | rejected | [`missing`](LimitLayer::missing) |
 //! | IPv6 addresses | one key for each /64 | [`PeerAddress::prefixes`](by::PeerAddress::prefixes) |
-//! | fields that proxies write | not looked at | [`by::client_address`] |
-//! | exempt | nobody | [`exempt`](LimitLayer::exempt) |
+//! | fields that proxies write | not read | [`by::client_address`] |
+//! | exempt requests | none | [`exempt`](LimitLayer::exempt) |
 //! | turned on | yes | [`enabled`](LimitLayer::enabled) |
 //!
-//! # What the choices promise
+//! # Guarantees of the layer
 //!
-//! - **Taken in `call`.** Tokens and slots are taken when there is a request, never in `poll_ready`: idle connections
-//!   hold none.
-//! - **Waiting is in turn**, and refused at once where the deadline cannot be met. A client that goes away while it
-//!   waits costs the others nothing.
-//! - **A request that has begun has been paid for.** One that is cancelled while the service works gives its slots
-//!   back, but not its tokens: otherwise whoever resets its streams fast enough would have no limit.
-//!   [`LimitLayer::settle`] is told of it and may decide otherwise.
-//! - **A slot lasts as long as the response's body**, so that slow downloads count. An upgraded connection (a
-//!   WebSocket) has no body, and gives its slot back when the upgrade is answered.
-//! - **What is told is true.** Fields are what the limit's snapshot says when the response's head is sent; remaining
-//!   tokens are rounded down, times up.
-//! - **Memory.** A keyed limit's is taken when it is made: 24 bytes a key ([`Keyed`](flowgate::Keyed), what happens
-//!   beyond its capacity included), 64 for [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit). No key is
-//!   kept, however many there are and however long they are; a header over 1024 bytes is no key. Only those who wait
-//!   take more, and how many may is bounded.
-//! - **Bad input** is rejected or shares a limit ([`Missing`]), and never panics.
+//! - **Tokens are taken in `call`.** The layer takes tokens and permits for a request, never in `poll_ready`. Idle
+//!   connections hold none.
+//! - **Waiters are served in the order of the limit's queue.** A request is refused immediately if it is certain to miss
+//!   its deadline. A client that disconnects while it waits does not delay the others.
+//! - **A request that has started has paid.** If it is canceled while the service works, its permits are returned, but its
+//!   tokens are not. Otherwise a client could avoid the limit by resetting its streams. [`LimitLayer::settle`] can refund
+//!   the tokens.
+//! - **A permit lasts as long as the response's body**, so that slow downloads count. An upgraded connection (a WebSocket)
+//!   has no body; its permit is returned when the upgrade is answered.
+//! - **Header fields are accurate.** The layer takes a snapshot of the limit when it sends the response's head, and writes
+//!   it into the fields. Remaining tokens are rounded down, and times are rounded up.
+//! - **Memory is bounded.** A table allocates its memory when it is built: 24 bytes per key for [`Keyed`](flowgate::Keyed),
+//!   including what it needs when it is full, and 64 bytes for [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit).
+//!   Unless you choose `exact`, the table does not store the keys themselves. A header value over 1024 bytes is not a key.
+//!   Waiters take additional memory, and their number is bounded.
+//! - **Bad input never panics.** The request is rejected or shares a limit ([`Missing`]).
 //!
 //! # Limits in gRPC
 //!

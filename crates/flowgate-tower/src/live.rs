@@ -119,7 +119,7 @@ impl Clone for Live {
     }
 }
 
-/// Requests that go ahead without asking the limit, for [`Controls::set_exempt`].
+/// A list of requests that are exempt from the limit, for [`Controls::set_exempt`].
 ///
 /// ```
 /// use flowgate_tower::{Exemptions, by};
@@ -137,7 +137,7 @@ pub struct Exemptions(Vec<Exempt>);
 #[derive(Clone)]
 enum Exempt {
     When(Arc<dyn Fn(&RequestHead<'_>) -> bool + Send + Sync>),
-    /// This path; if it ends in `/*`, what is below it.
+    /// This path; if it ends in `/*`, all paths below it.
     Path(Box<str>),
     Addresses(Arc<dyn AddressSource>, Arc<[AddressRange]>),
 }
@@ -175,8 +175,10 @@ impl Exemptions {
         self
     }
 
-    /// Adds the requests for these paths. A path that ends in `/*` stands for all paths below it. Paths are compared as
-    /// the client wrote them, without decoding `%` or resolving `..`.
+    /// Adds the requests for these paths.
+    ///
+    /// A path that ends in `/*` matches all paths below it. Paths are compared as the client wrote them, without decoding
+    /// `%` or resolving `..`.
     ///
     /// ```
     /// use flowgate_tower::Exemptions;
@@ -285,8 +287,10 @@ impl fmt::Debug for Exemptions {
 pub struct Controls(pub(crate) Arc<Live>);
 
 impl Controls {
-    /// Turns the layer on or off. While it is off, every request goes ahead without asking the limit, has no fields
-    /// that describe it, and counts as [exempt](crate::Counts::exempt).
+    /// Turns the layer on or off.
+    ///
+    /// While it is off, every request is admitted without a limit, its response has no fields that describe the limit, and
+    /// it counts as [exempt](crate::Counts::exempt).
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;

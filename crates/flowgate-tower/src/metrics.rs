@@ -6,8 +6,9 @@ use ::metrics::{Counter, SharedString, Unit, counter, describe_counter};
 use flowgate::KeyedCounts;
 use std::fmt;
 
-/// Publishes what a layer counts through the facade of the crate [`metrics`](::metrics) 0.24, to the recorder that the
-/// program has installed.
+/// A publisher of a layer's counts, through the facade of the crate [`metrics`](::metrics) 0.24.
+///
+/// It publishes to the recorder that the program has installed.
 ///
 /// | metric | counts |
 /// |---|---|
@@ -83,10 +84,11 @@ const KEYS_SHARED: &str = "flowgate_keys_shared_total";
 const KEYS_REFUSED: &str = "flowgate_keys_refused_total";
 
 impl LayerMetrics {
-    /// Describes the metrics to the recorder that is installed now, and registers those of the layer with these `counts`.
+    /// Registers the metrics of the layer with these `counts`.
     ///
-    /// `limiter` is the value of the label of that name. Without a recorder, nothing will be published. Take the counts of a
-    /// layer after its [classes](crate::LimitLayer::classes) are set.
+    /// The metrics are described to the recorder that is installed now. `limiter` is the value of the label of that name.
+    /// Without a recorder, nothing is published. Take the counts of a layer after its [classes](crate::LimitLayer::classes)
+    /// are set.
     pub fn register(limiter: impl Into<SharedString>, counts: CountsHandle) -> Self {
         describe();
         let limiter = limiter.into();
@@ -102,8 +104,9 @@ impl LayerMetrics {
         }
     }
 
-    /// Publishes what a table of keys did because it was full, too: `read` returns its
-    /// [`Keyed::counts`](flowgate::Keyed::counts).
+    /// Also publishes how often a table of keys was full.
+    ///
+    /// `read` returns the table's [`Keyed::counts`](flowgate::Keyed::counts).
     #[must_use]
     pub fn with_keys(self, read: impl Fn() -> KeyedCounts + Send + Sync + 'static) -> Self {
         describe_keys();
@@ -123,7 +126,9 @@ impl LayerMetrics {
         }
     }
 
-    /// Publishes what has been counted since the last call, or since the layer was made if there was none.
+    /// Publishes what has been counted since the last call.
+    ///
+    /// The first call publishes what has been counted since the layer was built.
     pub fn record(&mut self) {
         let by_class = self.counts.by_class();
         for (class, (_, counts)) in self.classes.iter_mut().zip(&by_class) {

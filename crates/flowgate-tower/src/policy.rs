@@ -5,11 +5,11 @@ use flowgate::Quota;
 use http::header::HeaderValue;
 use std::sync::OnceLock;
 
-/// How many are kept.
+/// How many items are kept.
 const KEPT: usize = 8;
 
-/// The items of `RateLimit-Policy` that were written first, as there are few: another one only if a quota is changed,
-/// or a key has its own.
+/// The items of `RateLimit-Policy` that were written first. There are few items: a new one appears only if a quota changes,
+/// or if a key has a per-key quota.
 #[derive(Debug, Default)]
 pub(crate) struct Policies([OnceLock<Written>; KEPT]);
 

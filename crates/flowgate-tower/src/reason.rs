@@ -13,13 +13,13 @@ use http::{Response, StatusCode};
 use std::fmt;
 use std::time::Duration;
 
-/// Why a request is refused, and by which limit.
+/// The reason why a request is refused, and the limit that refused it.
 #[derive(Clone, Copy)]
 pub(crate) struct Reason<'a> {
     pub(crate) cause: &'a Cause,
     /// The name of the limit.
     pub(crate) name: &'a str,
-    /// Whether it is the client's own limit, not one that it shares with others.
+    /// Whether the limit belongs to this client, and is not shared with others.
     pub(crate) is_the_clients: bool,
 }
 
@@ -176,7 +176,7 @@ impl<'a> Reason<'a> {
     }
 }
 
-/// The one line that the client gets.
+/// The line of text that the client receives.
 impl fmt::Display for Reason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name;

@@ -13,9 +13,9 @@ use std::fmt;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// The response of a handler that asks a limiter itself, and is refused.
+/// The response of a handler that calls a limiter itself, and is refused.
 ///
-/// It is made [from](From) a [`Denied`], so a handler asks with `?`. The response is the same as
+/// It is made [from](From) a [`Denied`], so a handler can use `?`. The response is the same as
 /// [`LimitLayer`](crate::LimitLayer) sends: 429 or 503 with `Retry-After`, or a gRPC status. [`Rejection`] has the table
 /// of statuses and codes.
 ///
@@ -125,8 +125,8 @@ impl Refusal {
 
     /// Declares that the limit is the client's own, such as that of a key.
     ///
-    /// A client's own concurrency limit that is busy is answered with 429 and `RESOURCE_EXHAUSTED` then, instead of 503
-    /// and `UNAVAILABLE`.
+    /// If the limit is a concurrency limit, a busy one then results in 429 and `RESOURCE_EXHAUSTED`, instead of 503 and
+    /// `UNAVAILABLE`.
     ///
     /// ```
     /// use flowgate::KeyedConcurrencyLimit;
@@ -218,7 +218,9 @@ impl Refusal {
         self.reason().name
     }
 
-    /// Returns the least time to wait before a retry; `None` if it is not known, or if a retry is in vain.
+    /// Returns the least time to wait before a retry.
+    ///
+    /// `None` if the time is not known, or if a retry cannot succeed.
     ///
     /// ```
     /// use flowgate::{ManualClock, TokenBucket};
@@ -262,7 +264,7 @@ impl Refusal {
         code.unwrap_or_else(|| self.reason().grpc_code())
     }
 
-    /// Makes a response with a line of text.
+    /// Builds a response with a line of text.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -276,8 +278,9 @@ impl Refusal {
         self.with_fields(self.reason().text_response())
     }
 
-    /// Makes a response with problem details (RFC 9457), of the types that draft-ietf-httpapi-ratelimit-headers-11 §5
-    /// defines.
+    /// Builds a response with problem details (RFC 9457).
+    ///
+    /// The problem types are those of draft-ietf-httpapi-ratelimit-headers-11 §5.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -293,8 +296,9 @@ impl Refusal {
         self.with_fields(self.reason().problem_details())
     }
 
-    /// Makes a gRPC response of trailers only, with `grpc-status`, `grpc-message` and `grpc-retry-pushback-ms`. Its
-    /// content type is `application/grpc`.
+    /// Builds a gRPC response of trailers only.
+    ///
+    /// It has `grpc-status`, `grpc-message` and `grpc-retry-pushback-ms`. Its content type is `application/grpc`.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;

@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use std::fmt;
 use std::time::Duration;
 
-/// A request that is not let through, and why.
+/// A request that the layer rejects, and the reason.
 ///
 /// | because | status | gRPC |
 /// |---|---|---|
@@ -21,8 +21,8 @@ use std::time::Duration;
 /// | no key, or one that cannot be read | `400 Bad Request` | `INVALID_ARGUMENT` |
 /// | the server cannot find the key, or keep the key's quota | `500 Internal Server Error` | `INTERNAL` |
 ///
-/// 429 says that *this client* asked too often; 503 that the server is at its capacity, whoever asks.
-/// [`LimitLayer::grpc_status`](crate::LimitLayer::grpc_status) chooses other gRPC codes.
+/// The status 429 means that *this client* sent too many requests. The status 503 means that the server is at its capacity,
+/// whoever the client is. [`LimitLayer::grpc_status`](crate::LimitLayer::grpc_status) chooses other gRPC codes.
 ///
 /// ```
 /// use flowgate::{Keyed, ManualClock};
@@ -69,12 +69,12 @@ pub struct Rejection<'a> {
 }
 
 impl Rejection<'_> {
-    /// The request's head.
+    /// Returns the request's head.
     pub fn request(&self) -> &RequestHead<'_> {
         &self.request
     }
 
-    /// The limit's refusal; none if it was not asked, for want of a key.
+    /// Returns the limit's refusal; `None` if the request has no key.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -101,7 +101,7 @@ impl Rejection<'_> {
         self.reason.denied()
     }
 
-    /// Why there is no key, if that is why.
+    /// Returns why the request has no key; `None` if it was rejected for another reason.
     pub fn no_key(&self) -> Option<NoKey> {
         match self.reason.cause {
             Cause::NoKey(no_key) => Some(*no_key),
@@ -109,28 +109,35 @@ impl Rejection<'_> {
         }
     }
 
-    /// The name of the limit: the layer's, or that of the one in a gate that refused.
+    /// Returns the name of the limit that refused.
+    ///
+    /// That is the layer's name, or the name of the limit in a gate.
     pub fn limit_name(&self) -> &str {
         self.reason.name
     }
 
-    /// The least time to wait; none if it is not known, or waiting does not help.
+    /// Returns the least time to wait before a retry.
+    ///
+    /// `None` if the time is not known, or if a retry cannot succeed.
     pub fn retry_after(&self) -> Option<Duration> {
         self.reason.retry_after()
     }
 
-    /// What `Retry-After` says: whole seconds, rounded up, at least 1.
+    /// Returns the value of `Retry-After`: whole seconds, rounded up, at least 1.
     pub fn retry_after_seconds(&self) -> Option<u64> {
         self.reason.retry_after_seconds()
     }
 
-    /// The status of the answer; of one to gRPC, what it would be otherwise.
+    /// Returns the status of the response.
+    ///
+    /// For a gRPC request, returns the status that a request without gRPC would get.
     pub fn status(&self) -> StatusCode {
         self.reason.status()
     }
 
-    /// Returns the code of the response to a gRPC request: what
-    /// [`grpc_status`](crate::LimitLayer::grpc_status) has chosen, or the default of the table above.
+    /// Returns the gRPC code of the response.
+    ///
+    /// [`grpc_status`](crate::LimitLayer::grpc_status) chooses it. Its default is in the table above.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -153,8 +160,9 @@ impl Rejection<'_> {
         self.grpc_code.unwrap_or_else(|| self.reason.grpc_code())
     }
 
-    /// Returns whether the request is one of gRPC: whether its content type is `application/grpc`, also with `+proto`,
-    /// `-web` and the like.
+    /// Returns whether the request is a gRPC request.
+    ///
+    /// Its content type is then `application/grpc`, also with a suffix such as `+proto` or `-web`.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -177,7 +185,7 @@ impl Rejection<'_> {
         grpc::content_type(self.request.headers).is_some()
     }
 
-    /// The default answer: a line of text; to gRPC its status, without a body.
+    /// Builds the default response: a line of text, or a gRPC status without a body.
     ///
     /// ```
     /// use flowgate::{ManualClock, TokenBucket};
@@ -213,8 +221,10 @@ impl Rejection<'_> {
         }
     }
 
-    /// An answer with problem details (RFC 9457) of the types that draft-ietf-httpapi-ratelimit-headers-11 §5
-    /// defines, for [`on_rejected`](crate::LimitLayer::on_rejected).
+    /// Builds a response with problem details (RFC 9457).
+    ///
+    /// The problem types are those of draft-ietf-httpapi-ratelimit-headers-11 §5. Use it in
+    /// [`on_rejected`](crate::LimitLayer::on_rejected).
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;

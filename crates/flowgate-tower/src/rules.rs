@@ -17,13 +17,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a layer and all its services have in common: a limit, and how to go about it.
+/// The limit and the settings that a layer and all its services share.
 pub(crate) struct Rules<L> {
     pub(crate) limit: L,
     pub(crate) names: Names,
-    /// What can be changed while requests are served.
+    /// The settings that can change while requests are served.
     pub(crate) live: Arc<Live>,
-    /// Where a dry run writes why it would have rejected.
+    /// The field in which a dry run writes why it would have rejected.
     pub(crate) dry_run_header: Option<HeaderName>,
     pub(crate) exempt: Exemptions,
     pub(crate) cost: Option<Arc<Cost>>,
@@ -66,7 +66,7 @@ impl<L: Clone> Clone for Rules<L> {
     }
 }
 
-/// How a request that had been let through ended, for [`LimitLayer::settle`](crate::LimitLayer::settle).
+/// The end of a request that was admitted, for [`LimitLayer::settle`](crate::LimitLayer::settle).
 ///
 /// ```
 /// use flowgate::TokenBucket;
@@ -91,16 +91,15 @@ impl<L: Clone> Clone for Rules<L> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Outcome<'a> {
-    /// With a response: its head. A handler may leave what the request really cost in the extensions.
+    /// The service returned a response with this head. A handler may put the real cost of the request into its extensions.
     Answered(ResponseHead<'a>),
-    /// With an error of the service.
+    /// The service returned an error.
     Failed,
-    /// Not at all: the client went away before there was a response.
+    /// The client disconnected before there was a response.
     Cancelled,
 }
 
-/// In the extensions of a response that would have been a rejection, were it not for the
-/// [dry run](crate::LimitLayer::dry_run).
+/// A mark in the extensions of a response that a [dry run](crate::LimitLayer::dry_run) did not reject.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -130,7 +129,7 @@ pub struct WouldReject {
     pub status: http::StatusCode,
     /// The least time to wait, if it is known.
     pub retry_after: Option<Duration>,
-    /// What it would have said.
+    /// The text that the rejection would have had.
     pub text: String,
 }
 
@@ -166,7 +165,7 @@ impl<L: Sealed> Rules<L> {
         &self.counts.counters
     }
 
-    /// Counts what becomes of a request, and tells whoever watches.
+    /// Counts the decision on a request, and calls `on_decision`.
     #[inline]
     pub(crate) fn note(
         &self,
@@ -180,7 +179,7 @@ impl<L: Sealed> Rules<L> {
         }
     }
 
-    /// Whether anything is done with decisions but counting them.
+    /// Whether decisions have any effect besides being counted.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.on_decision.is_some() || self.counts.classes.is_some()
@@ -259,7 +258,7 @@ impl<L: Sealed> Rules<L> {
         self.refused(&Cause::Denied(denied), Some(&key), request, None)
     }
 
-    /// How long `request` may wait: as the layer says, and a call of gRPC no longer than its client does.
+    /// The maximum wait of `request`: that of the layer, and for a gRPC call at most that of its client.
     fn patience(&self, request: &RequestHead<'_>) -> Option<Duration> {
         let patience = self.live.wait()?;
         let of_client = grpc::content_type(request.headers).and(grpc::timeout(request.headers));
@@ -346,7 +345,7 @@ impl<L: Sealed> Rules<L> {
         response
     }
 
-    /// Tells how `key`'s limit stands now.
+    /// Reports the state of `key`'s limit now.
     pub(crate) fn put_fields(&self, key: &L::Key, answer: Answer<'_>, headers: &mut HeaderMap) {
         if !self.has_fields() {
             return;
@@ -361,16 +360,16 @@ impl<L: Sealed> Rules<L> {
         !self.headers.is_none() && !self.live.flags().is_dry_run()
     }
 
-    /// Whether there is anything to be done when a request that holds nothing has been answered.
+    /// Whether there is work to do after the response to a request that holds nothing.
     pub(crate) fn follows_up(&self) -> bool {
         self.settle.is_some() || self.has_fields()
     }
 }
 
-/// What there is to say of a decision, beside the verdict.
+/// The details of a decision, besides the verdict.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Details<'a> {
-    /// Of the limit; none: the layer's.
+    /// The limit's name; none: the layer's.
     pub(crate) name: Option<&'a str>,
     pub(crate) denied: Option<&'a Denied>,
     pub(crate) waited: Option<Duration>,
@@ -389,7 +388,7 @@ fn note(counters: &Counters, verdict: LayerVerdict, details: &Details<'_>) {
 }
 
 pub(crate) enum Ruling<K> {
-    /// Let through, and nothing taken.
+    /// The request is admitted, and nothing was taken.
     Pass {
         would_reject: Option<Box<WouldReject>>,
     },

@@ -13,8 +13,8 @@ use tower_service::Service;
 
 /// A service behind a limit; made by [`LimitLayer`](crate::LimitLayer).
 ///
-/// The limit is asked in [`call`](Service::call), when there is a request, and not in `poll_ready`: a connection that
-/// is idle holds nothing. Clones share the limit.
+/// The service decides in [`call`](Service::call), when there is a request, and not in `poll_ready`, so an idle connection
+/// holds nothing. Clones share the limit.
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;

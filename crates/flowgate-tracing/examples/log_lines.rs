@@ -1,5 +1,5 @@
-//! A service whose database is down for 20 seconds. It tries again every 10 ms, and each try logs. Its log stays readable: each
-//! line of code logs 3 events in a burst and then 5 per minute, and reports how many events were left out.
+//! A service whose database is down for 20 seconds. It tries again every 10 ms, and each try logs. Its log stays readable:
+//! each line of code logs 3 events in a burst and then 5 per minute, and reports how many events were suppressed.
 //!
 //! ```text
 //! cargo run -p flowgate-tracing --example log_lines
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Logs to `writer`, and returns how many events were left out since the log last reported.
+/// Logs to `writer`, and returns how many suppressed events are not reported yet.
 pub fn run<W>(writer: W) -> Result<u64, Box<dyn Error>>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,

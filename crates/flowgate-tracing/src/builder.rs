@@ -4,15 +4,15 @@ use flowgate::{Clock, KeyedError, Quota};
 use std::time::Duration;
 use tracing_core::Level;
 
-/// Unless another one is set.
+/// The silence unless another one is set.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
-/// Settings of a [`RateLimitFilter`] other than the default ones.
+/// A builder for a [`RateLimitFilter`] with other settings than the defaults.
 ///
 /// | setting | default |
 /// |---|---|
 /// | [`by_field`](Self::by_field) | each callsite has a limit |
-/// | [`exempt`](Self::exempt) | no level is |
+/// | [`exempt`](Self::exempt) | no level |
 /// | [`silence`](Self::silence) | 1 min |
 /// | [`clock`](Self::clock) | [`Clock::system`] |
 ///
@@ -59,13 +59,16 @@ impl RateLimitFilterBuilder {
         }
     }
 
-    /// Each value of the field `name` has a limit of its own, whatever callsites name it, rather than each callsite.
-    /// Events without that field are limited by callsite as ever.
+    /// Limits each value of the field `name` separately, instead of each callsite.
     ///
-    /// Values are alike if they are printed alike: 7, `"7"` and `%seven` are. They are hashed as they are printed, and
-    /// not kept. A [`Keyed`](flowgate::Keyed) limiter for `values` of them decides; with more at once than that, some
-    /// are left out in vain and none speaks too often. How many were suppressed is counted in four cells for each
-    /// value: a cell is shared with one of the others now and then, and then says the number of both.
+    /// All callsites with the field share the limits of its values. Events without the field are limited by callsite.
+    ///
+    /// Two values are the same if they are printed alike: 7, `"7"` and `%seven`. The filter stores hashes of the values,
+    /// and not the values. It uses a [`Keyed`](flowgate::Keyed) limiter with a capacity of `values`. If more values are
+    /// active, some events are suppressed needlessly, but no value exceeds its limit.
+    ///
+    /// The filter counts suppressed events in four cells for each value. Occasionally two values share a cell, and a
+    /// summary then reports the number of both.
     ///
     /// ```
     /// use flowgate_tracing::RateLimitFilter;
@@ -88,8 +91,9 @@ impl RateLimitFilterBuilder {
         self
     }
 
-    /// Events of this level, and of those that are more severe, are never left out, and take no token. For
-    /// `Level::WARN`: warnings and errors.
+    /// Exempts events of this level and of the more severe levels.
+    ///
+    /// They are never left out, and take no token. For `Level::WARN`, these are warnings and errors.
     ///
     /// ```
     /// use flowgate_tracing::RateLimitFilter;
@@ -116,10 +120,10 @@ impl RateLimitFilterBuilder {
 
     /// Sets after how long without an event a callsite counts as silent (default: 1 minute).
     ///
-    /// What was suppressed of a silent callsite is said with the next event that is heard, of whichever callsite. A callsite is
-    /// silent if none of its events was left out during this time; it takes up to twice as long to notice. A
-    /// [value](Self::by_field) is silent if it could have been heard for this time, and was not. Its events then count as those
-    /// of their callsite.
+    /// The next event that is logged, of any callsite, reports what was suppressed of a silent callsite. A callsite is
+    /// silent if none of its events was left out during this time; the filter notices after at most twice this time. A
+    /// [value](Self::by_field) is silent if its events would have been logged for this time, but none came. Its suppressed
+    /// events then count as those of their callsite.
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -152,7 +156,7 @@ impl RateLimitFilterBuilder {
         self
     }
 
-    /// The clock to decide by.
+    /// Sets the clock (default: [`Clock::system`]).
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -178,7 +182,7 @@ impl RateLimitFilterBuilder {
         self
     }
 
-    /// The filter.
+    /// Builds the filter.
     ///
     /// ```
     /// # use flowgate_tracing::RateLimitFilter;
@@ -192,7 +196,7 @@ impl RateLimitFilterBuilder {
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if there cannot be a table for so many values of a field.
+    /// Returns [`KeyedError`] if there cannot be a table for the given number of values of a field.
     pub fn build(self) -> Result<RateLimitFilter, KeyedError> {
         let values = match self.field {
             Some((name, values)) => Some(Values::new(name, values, self.quota, &self.clock)?),

@@ -9,8 +9,9 @@ use tracing_core::{Event, Metadata, Subscriber};
 use tracing_subscriber::filter::Filtered;
 use tracing_subscriber::layer::{Context, Filter, Layer};
 
-/// Lets each callsite speak at most **burst + rate · t** times in every span of time t, and counts the events that it
-/// leaves out without losing one.
+/// A filter that lets each callsite log at most **burst + rate × t** events.
+///
+/// The bound holds in every interval of length *t*. The filter counts all events that it leaves out.
 ///
 /// ```
 /// use flowgate::ManualClock;
@@ -33,17 +34,18 @@ use tracing_subscriber::layer::{Context, Filter, Layer};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// [`over`](Self::over) a layer is the usual way. As a [`Filter`] by itself it limits and counts, and nobody is told.
+/// Usually the filter is put [`over`](Self::over) a layer. As a [`Filter`] by itself, it limits and counts, and reports
+/// nothing.
 ///
-/// Spans are never left out. Asking whether an event [would be
-/// enabled](https://docs.rs/tracing/latest/tracing/macro.enabled.html) takes nothing, and is answered with yes.
+/// Spans are never left out. A call that checks whether an event [would be
+/// enabled](https://docs.rs/tracing/latest/tracing/macro.enabled.html) takes nothing, and returns true.
 ///
 /// Clones share the limits.
 #[derive(Clone, Debug)]
 pub struct RateLimitFilter(Arc<Limits>);
 
 impl RateLimitFilter {
-    /// So many events for each callsite, on the system's clock.
+    /// Creates a filter with this quota for each callsite, on the system's clock.
     ///
     /// ```
     /// use flowgate_tracing::RateLimitFilter;
@@ -66,7 +68,7 @@ impl RateLimitFilter {
         Self::of(Limits::new(quota, Clock::system(), None, None, SILENCE))
     }
 
-    /// A filter with limits by a field's value, exempt levels, or another clock.
+    /// Returns a builder for limits by a field's value, exempt levels, or another clock.
     ///
     /// ```
     /// # use flowgate_tracing::RateLimitFilter;
@@ -84,11 +86,13 @@ impl RateLimitFilter {
         Self(Arc::new(limits))
     }
 
-    /// Limits a layer, and has it say how many events it was spared: before an event that is heard again comes one of
-    /// the same level and target, *similar events were suppressed*, with their number in the field `suppressed`, and,
-    /// where limits are by a field, that field.
+    /// Limits a layer, and reports in its log how many events were suppressed.
     ///
-    /// Filters of the layer belong outside: [`Telling`] says why.
+    /// Before an event that is logged again, the layer receives a summary event of the same level and target: *similar
+    /// events were suppressed*. The field `suppressed` contains their number. If the limits are by a field, the summary
+    /// also has that field.
+    ///
+    /// Put filters of the layer outside of the returned layer; [`Telling`] explains why.
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -144,8 +148,9 @@ impl RateLimitFilter {
         self.telling(layer).with_filter(self)
     }
 
-    /// Has a layer say how many events it was spared, and limits nothing: for a layer that this filter is put over
-    /// together with others.
+    /// Reports suppressed events in the log of a layer, without limiting it.
+    ///
+    /// Use it for a layer that has this filter together with others.
     ///
     /// ```
     /// use flowgate_tracing::RateLimitFilter;
@@ -170,10 +175,12 @@ impl RateLimitFilter {
         Telling::new(layer, Arc::clone(&self.0))
     }
 
-    /// Has the layers that this filter [tells](Self::telling) say now how many events they were spared: before the program
-    /// ends, say. [`flush_on_drop`](Self::flush_on_drop) does that by itself.
+    /// Reports now how many events were suppressed, in all layers that [report](Self::telling).
     ///
-    /// A summary has the level, target, file and line of its callsite, belongs to no span, and names no value of a field.
+    /// Call it before the program ends, for example. [`flush_on_drop`](Self::flush_on_drop) calls it automatically.
+    ///
+    /// A summary has the level, target, file and line of its callsite. It belongs to no span, and contains no value of a
+    /// field.
     ///
     /// ```
     /// use flowgate_tracing::RateLimitFilter;
@@ -193,18 +200,22 @@ impl RateLimitFilter {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     ///
-    /// What a filter outside of the layer would leave out is not said, and stays [counted](Self::suppressed). The same holds
-    /// for a subscriber that has been dropped, and for one whose layers do not hear of it (those in a `Vec` or an `Option` do
-    /// not), unless it is this thread's current one.
+    /// Some summaries are not reported, and stay [counted](Self::suppressed):
     ///
-    /// Do not call it from a layer or from what a layer writes to: filters then forget what they have decided of the event
-    /// that the layer is handling.
+    /// - summaries that a filter outside of the layer would leave out;
+    /// - those of a subscriber that has been dropped;
+    /// - those of a subscriber whose layers do not receive its registration, such as layers in a `Vec` or an `Option`,
+    ///   unless it is the current subscriber of this thread.
+    ///
+    /// Do not call this method from a layer, or from the writer of a layer: filters then forget their decisions about the
+    /// event that the layer is handling.
     pub fn flush(&self) {
         self.0.flush(Untold::All);
     }
 
-    /// [`flush`](Self::flush) of those callsites that have fallen [silent](RateLimitFilterBuilder::silence). For a program with
-    /// so few events that the next one may be long in coming: call it now and then.
+    /// Calls [`flush`](Self::flush) for the callsites that have become [silent](RateLimitFilterBuilder::silence).
+    ///
+    /// Call it from time to time in a program with so few events that the next one may come late.
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -232,7 +243,7 @@ impl RateLimitFilter {
         self.0.flush(Untold::OfSilent);
     }
 
-    /// [`flush`](Self::flush), when the guard is dropped.
+    /// Returns a guard that calls [`flush`](Self::flush) when it is dropped.
     ///
     /// ```
     /// use flowgate_tracing::RateLimitFilter;
@@ -253,7 +264,9 @@ impl RateLimitFilter {
         FlushGuard::new(self.clone())
     }
 
-    /// Returns a handle to change quota, exemptions, and whether the filter is on, while it is in use.
+    /// Returns a handle to change the filter while it is in use.
+    ///
+    /// It changes the quota and the exempt level, and turns the filter off and on.
     ///
     /// ```
     /// # use flowgate_tracing::RateLimitFilter;
@@ -266,7 +279,7 @@ impl RateLimitFilter {
         FilterControls(Arc::clone(&self.0))
     }
 
-    /// How many events were left out that nobody has been told of yet.
+    /// Returns how many suppressed events have not been reported yet.
     ///
     /// ```
     /// use flowgate_tracing::RateLimitFilter;
@@ -289,7 +302,7 @@ impl RateLimitFilter {
 }
 
 impl<S> Filter<S> for RateLimitFilter {
-    /// Always: an event is counted when there is one.
+    /// Always true: an event is counted when it occurs.
     fn enabled(&self, _metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
         true
     }

@@ -1,7 +1,8 @@
 use crate::filter::RateLimitFilter;
 
-/// [Flushes](RateLimitFilter::flush) what a filter has not told, when it is dropped; made by
-/// [`RateLimitFilter::flush_on_drop`].
+/// A guard that [reports](RateLimitFilter::flush) a filter's suppressed events when it is dropped.
+///
+/// [`RateLimitFilter::flush_on_drop`] makes it.
 ///
 /// ```
 /// use flowgate_tracing::{FlushGuard, RateLimitFilter};

@@ -27,22 +27,23 @@
 //! WARN shop::db: connection refused attempt=1000
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - **Never more** (contract C1): of each callsite, at most burst + rate · t events in every span of time t; it is a
-//!   [`flowgate::TokenBucket`] that decides.
-//! - **Nothing is lost silently.** The numbers that are said, and what [`RateLimitFilter::suppressed`] still holds, add
-//!   up to the events that were left out, on every schedule of threads.
-//! - **Others are not affected.** Only the layer that it is put over is limited, and only that one hears of what was
-//!   suppressed. Spans are never limited.
-//! - **Silence is cheap** (C9). An event that is left out takes no lock and no memory, whatever its fields, except the
-//!   first event of a callsite; there is no thread. It costs a look at a table, a clock reading and an addition.
+//! - **[Never over-admits](flowgate::guide::guarantees).** In every interval of length *t*, each callsite logs at most
+//!   *burst + rate × t* events. A [`flowgate::TokenBucket`] decides.
+//! - **Every suppressed event is counted.** The reported numbers, plus [`RateLimitFilter::suppressed`], equal the number of
+//!   events that were left out, for every schedule of threads.
+//! - **Other layers are not affected.** Only the layer under the filter is limited, and only that layer receives the
+//!   summaries. Spans are never limited.
+//! - **A suppressed event is cheap.** It takes no lock and no memory, whatever its fields, except the first event of a
+//!   callsite. It costs a table lookup, a clock reading and an addition. There is no background thread.
 //!
 //! # Silence
 //!
-//! A callsite that falls silent does not say any more how often it was not heard. Then the next event says it, of whichever
-//! callsite: after a minute ([`silence`](RateLimitFilterBuilder::silence)). What is untold when the program ends is said by
-//! [`flush`](RateLimitFilter::flush), or a guard that is dropped then ([`flush_on_drop`](RateLimitFilter::flush_on_drop)).
+//! A callsite that becomes silent cannot report its suppressed events itself. After one minute
+//! ([`silence`](RateLimitFilterBuilder::silence)), the next event of any callsite reports them. When the program ends,
+//! [`flush`](RateLimitFilter::flush) reports the rest, or a guard that is dropped then
+//! ([`flush_on_drop`](RateLimitFilter::flush_on_drop)).
 //!
 //! # Change while it is in use
 //!
@@ -92,17 +93,17 @@
 //! | limit for | each callsite | [`by_field`](RateLimitFilterBuilder::by_field) |
 //! | burst | the quota's burst, or its count | |
 //! | exempt | no level | [`exempt`](RateLimitFilterBuilder::exempt) |
-//! | silence is told after | 1 min | [`silence`](RateLimitFilterBuilder::silence) |
+//! | silence is reported after | 1 min | [`silence`](RateLimitFilterBuilder::silence) |
 //! | clock | [`flowgate::Clock::system`] | [`clock`](RateLimitFilterBuilder::clock) |
 //!
 //! # Memory
 //!
-//! About a kilobyte for each callsite that has spoken, as many as the program has; a value's share of a table that
-//! is made with the filter (about 88 bytes for each that it is made for). What says how many were suppressed needs a
-//! description of the callsite, some 200 bytes, which stays to the end of the program.
+//! - Each callsite that has logged takes about 1 kB. The program determines their number.
+//! - A table of values is allocated with the filter: about 88 bytes for each value of its capacity.
+//! - A summary needs a description of its callsite, about 200 bytes, which stays until the program ends.
 //!
-//! Records of the `log` crate that come by way of `tracing-log` all have one callsite for each level. Give them limits
-//! by a field: `log.target`, say.
+//! Records of the `log` crate that come through `tracing-log` have one callsite for each level. Limit them by a field, for
+//! example `log.target`.
 //!
 //! # Features
 //!

@@ -108,7 +108,7 @@ fn level(severity: u8) -> Option<Level> {
 pub struct FilterControls(pub(crate) Arc<Limits>);
 
 impl FilterControls {
-    /// Replaces the quota of all callsites and of all values of the field. What has been taken stays taken, in tokens.
+    /// Replaces the quota of all callsites and of all values of the field. Tokens that were taken stay taken.
     ///
     /// ```
     /// # use flowgate_tracing::RateLimitFilter;
@@ -130,7 +130,7 @@ impl FilterControls {
         self.0.quota()
     }
 
-    /// Turns the filter on or off. While it is off, every event is heard, and takes no token.
+    /// Turns the filter on or off. While it is off, every event is logged without taking a token.
     ///
     /// ```
     /// # use flowgate_tracing::RateLimitFilter;

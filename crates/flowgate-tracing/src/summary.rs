@@ -1,4 +1,4 @@
-//! The event that says how many were suppressed.
+//! The event that reports how many were suppressed.
 //!
 //! An event needs a callsite, and a callsite lives as long as the program; so a summary's is made when it is first
 //! needed, and stays.
@@ -118,7 +118,7 @@ impl Summary {
 }
 
 impl Callsite for Summary {
-    /// Nobody asks: it is only ever handed to one layer.
+    /// Does nothing: a summary is only passed to one layer.
     fn set_interest(&self, _interest: Interest) {}
 
     fn metadata(&self) -> &Metadata<'_> {

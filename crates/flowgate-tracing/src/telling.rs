@@ -3,12 +3,13 @@ use std::sync::Arc;
 use tracing_core::{Dispatch, Event, Interest, LevelFilter, Metadata, Subscriber, span};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// A layer that is told how many events it was spared, before it is given one of the same callsite or value again;
-/// everything else is passed on to it untouched. Made by [`RateLimitFilter::telling`](crate::RateLimitFilter::telling)
-/// and [`over`](crate::RateLimitFilter::over).
+/// A layer that reports how many events the filter suppressed, before the next similar event.
 ///
-/// The number comes as an event of its own, which only this layer sees. Its level, target, file and line, and the
-/// span that it belongs to, are those of the event that follows it.
+/// It passes everything else on unchanged. [`RateLimitFilter::telling`](crate::RateLimitFilter::telling) and
+/// [`over`](crate::RateLimitFilter::over) make it.
+///
+/// The report is a separate event that only this layer receives. Its level, target, file and line, and its span, are those
+/// of the event that follows it.
 ///
 /// ```
 /// use flowgate::ManualClock;
@@ -32,13 +33,12 @@ use tracing_subscriber::layer::{Context, Layer};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// If a callsite falls silent, the number comes after the next event that is heard, of whichever callsite, or by
+/// If a callsite becomes silent, the number comes after the next event that is logged, of any callsite, or by
 /// [`RateLimitFilter::flush`](crate::RateLimitFilter::flush). It then belongs to no span.
 ///
-/// A layer in here cannot be found by its type from outside (`downcast_ref`). One that is looked for in this way
-/// goes around this, and not into it: a layer with a filter of its own (`layer.with_filter(…)`), one that can be
-/// reloaded, or those of `tracing-error` and `tracing-opentelemetry`. What writes events (`fmt`, journald, an
-/// appender) can be in it.
+/// > **Limit:** a layer inside this one cannot be found by its type from outside (`downcast_ref`). Put layers that must be
+/// > found around this one: a layer with its own filter (`layer.with_filter(…)`), a layer that can be reloaded, and those
+/// > of `tracing-error` and `tracing-opentelemetry`. Layers that write events (`fmt`, journald, an appender) can be inside.
 #[derive(Debug)]
 pub struct Telling<L> {
     layer: L,

@@ -1,12 +1,12 @@
-//! Two limits of opposite kinds, side by side: a paid API with a budget for the day, which may be spent as fast as
-//! one likes, and a web site that bans whoever sends two requests within half a second.
+//! Two limits of opposite kinds: the budget of a paid API, and the minimum gap of a web site. The API allows 1,000 calls per
+//! day, also in one burst. The site bans every client that sends two requests within half a second.
 //!
 //! ```text
 //! cargo run -p flowgate --example budget_and_site
 //! ```
 //!
-//! A crawler fetches 2500 pages from the site and looks each of them up with the API, over two days of a clock
-//! that is moved by hand.
+//! A crawler fetches 2,500 pages from the site, and looks up each page with the API. This takes two days of a clock that the
+//! program moves.
 
 use flowgate::{FixedWindow, LeakyBucket, ManualClock, Timestamp};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut last_fetch: Option<Timestamp> = None;
     let mut closest = Duration::MAX;
     for page in 1..=2500 {
-        // The site is never asked early: the reservation says when.
+        // The crawler never asks the site early: it waits for the time of its reservation.
         let turn = site.reserve()?.at();
         time.advance(turn.saturating_duration_since(time.now()));
         if let Some(last) = last_fetch {
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         last_fetch = Some(turn);
 
-        // The budget is asked, and if it is spent the crawler goes to bed until midnight.
+        // The crawler asks the budget. If the budget is spent, it sleeps until midnight.
         while let Err(denied) = api.try_acquire() {
             let wait = denied.retry_after().ok_or("there is no budget at all")?;
             println!(
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Day and time, where the clock's origin is 23:50 of day 0.
+/// Returns the day and the time; the clock's origin is 23:50 of day 0.
 fn of_day(at: Timestamp) -> String {
     let seconds = at.as_nanos() / 1_000_000_000 + 23 * 3600 + 50 * 60;
     let (day, seconds) = (seconds / 86_400, seconds % 86_400);

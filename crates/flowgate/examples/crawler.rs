@@ -1,5 +1,5 @@
-//! A crawler that no site bans: at most 20 pages per second, evenly, and three at a time, asked for by tasks and by a
-//! thread that stand in one line. And what is told to somebody who cannot wait.
+//! A crawler that no site bans: at most 20 pages per second, at constant intervals, and at most 3 concurrently. Tasks and a
+//! thread wait in the same queue. One more task has a deadline that is too short, and is refused immediately.
 //!
 //! ```text
 //! cargo run -p flowgate --example crawler
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tasks.push(tokio::spawn(async move {
             let permit = site.acquire().await?;
             say(&format!("page {page}"));
-            // The second page is slow: after a while, three at once is what holds the others up.
+            // The second page is slow: after some time, the limit of three concurrent pages delays the others.
             sleep(Duration::from_millis(if page == 2 { 400 } else { 120 })).await;
             drop(permit);
             Ok::<_, Denied>(())

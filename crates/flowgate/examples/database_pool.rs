@@ -1,11 +1,12 @@
-//! A pool of three connections to a database that may be asked 100 times per second: a query needs a connection *and*
-//! its share of the rate, or it takes neither.
+//! A pool of three connections to a database that accepts 100 queries per second. A query acquires a connection *and* a token
+//! of the rate limit, or neither.
 //!
 //! ```text
 //! cargo run -p flowgate --example database_pool
 //! ```
 //!
-//! Eight tasks ask as fast as they can. One more has a deadline, and is told at once when it cannot be met.
+//! Eight tasks send queries as fast as they can. One more task has a deadline, and fails immediately if it cannot meet the
+//! deadline.
 
 use flowgate::{ConcurrencyLimit, Denied, Gate, Observed, TokenBucket};
 use std::error::Error;
@@ -18,7 +19,7 @@ const CONNECTIONS: u32 = 3;
 const TASKS: u32 = 8;
 const QUERIES: u32 = 3;
 
-/// Connections that are open and idle. What guards them is the gate: whoever has a permit finds one.
+/// Connections that are open and idle. The gate guards them: every holder of a permit finds one.
 #[derive(Default)]
 struct Pool {
     idle: Mutex<Vec<u32>>,
@@ -47,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is printed.
+/// Runs the example, and returns the lines to print.
 pub async fn run() -> Result<Vec<String>, Box<dyn Error>> {
     let gate = Gate::builder()
         .limit("queries", TokenBucket::new("100/s burst 5".parse()?))

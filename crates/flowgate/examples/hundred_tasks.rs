@@ -1,4 +1,4 @@
-//! A hundred tasks, of which at most two may start in any two seconds: prints each grant.
+//! A hundred tasks, of which at most two may start in any two seconds. Prints the time of each start.
 //!
 //! ```text
 //! cargo run -p flowgate --example hundred_tasks            # in no time: on a clock that is moved by hand
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-/// The clock jumps from one answer to the next.
+/// Moves the clock from one start to the next.
 fn on_a_manual_clock(tasks: u32) -> Result<(), Box<dyn std::error::Error>> {
     let time = ManualClock::new();
     let limiter = SlidingWindow::builder(QUOTA.parse()?)
@@ -40,8 +40,8 @@ fn on_a_manual_clock(tasks: u32) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Every task is a thread. Those that are refused meet again when the window lets two of them in; who these are is
-/// left to chance.
+/// Runs every task in a thread. Refused threads retry at the same time, when the window admits two of them. Which two is left
+/// to chance.
 fn with_threads(tasks: u32) -> Result<(), Box<dyn std::error::Error>> {
     let limiter = SlidingWindow::new(QUOTA.parse()?)?;
     let began = limiter.clock().now();
@@ -59,7 +59,7 @@ fn with_threads(tasks: u32) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Asks until it may start, each time after as long a wait as it is told.
+/// Retries until the task may start, and waits for the returned time before each retry.
 fn start(limiter: &SlidingWindow, wait_for: impl Fn(Duration)) -> Result<(), Denied> {
     while let Err(denied) = limiter.try_acquire() {
         wait_for(denied.retry_after().ok_or(denied)?);

@@ -1,9 +1,5 @@
-//! A crawler of 10,000 hosts: at least 2 s between two pages of one host, 50 requests in flight, 15,000 pages per day. It
-//! fetches 30,000 pages under tokio's paused clock: a day in a few seconds.
-//!
-//! ```text
-//! cargo run -p flowgate --example polite_crawler
-//! ```
+//! A crawler of 10,000 hosts: 2 s between two pages of one host, 50 requests in flight, 15,000 pages per day. It fetches
+//! 30,000 pages under tokio's paused clock. To run it: `cargo run -p flowgate --example polite_crawler`
 
 use flowgate::{Clock, ConcurrencyLimit, Denied, FixedWindow, Gate, Keyed};
 use std::error::Error;
@@ -22,7 +18,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long it takes to fetch `pages` of each host, and the times between two pages of one host.
+/// Fetches `pages` of each host, and returns the total time.
+///
+/// Also returns the times between two pages of one host.
 pub async fn crawl(pages: usize) -> Result<(Duration, Vec<Duration>), Box<dyn Error>> {
     // One clock for all limits of the gate. Without `clock`, they use the machine's.
     let clock = Clock::tokio();

@@ -1,10 +1,10 @@
-//! Several downloads that share one bandwidth: 4 MiB/s for all of them, whoever is faster.
+//! Several downloads that share one bandwidth: 4 MiB/s for all of them, whatever their speed.
 //!
 //! ```text
 //! cargo run -p flowgate --example shared_bandwidth
 //! ```
 //!
-//! Each is a connection of its own to a server on this machine, which would send at gigabytes per second.
+//! Each download has its own connection to a server on this machine, which would otherwise send at gigabytes per second.
 
 use flowgate::{Throttled, TokenBucket};
 use std::error::Error;
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is printed.
+/// Runs the downloads, and returns the lines to print.
 pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = server.local_addr()?;
@@ -67,7 +67,7 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     Ok(lines)
 }
 
-/// Sends each caller the same page, as fast as it is taken.
+/// Sends each client the same page, as fast as the client reads it.
 fn serve(server: &TcpListener) -> io::Result<()> {
     let connections = server.incoming().take(DOWNLOADS);
     let senders: Vec<_> = connections

@@ -1,4 +1,4 @@
-//! From traffic to a limit: a fleet of 600 instances takes 150,000 calls per second, 40 ms each. How many at once
+//! From traffic to a limit: a fleet of 600 instances takes 150,000 calls per second, 40 ms each. How many concurrent calls
 //! should each instance allow, and how many may wait?
 //!
 //! ```text

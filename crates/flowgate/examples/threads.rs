@@ -22,7 +22,9 @@ fn main() -> Result<(), QuotaError> {
     Ok(())
 }
 
-/// The times between 20 operations, and how a wait ended at shutdown and with a deadline.
+/// Returns the times between 20 operations, and the results of two waits.
+///
+/// One wait ends at shutdown, the other has a deadline.
 pub fn run() -> Result<(Vec<Duration>, [String; 2]), QuotaError> {
     let operate = || {
         let grant = LIMIT.acquire().block().expect("it is not closed"); // blocks this thread only

@@ -120,7 +120,7 @@
 #![cfg_attr(not(feature = "tsc"), forbid(unsafe_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(docsrs, doc(auto_cfg(hide(flowgate_loom, flowgate_shuttle))))]
-// Pages that are there in any case name what only `std` has. With `std`, each link is checked.
+// Pages that always exist name items that only `std` has. With `std`, each link is checked.
 #![cfg_attr(not(feature = "std"), allow(rustdoc::broken_intra_doc_links))]
 #![doc(html_root_url = "https://docs.rs/flowgate/0.1.0")]
 
@@ -191,7 +191,7 @@ pub use types::unlimited::Unlimited;
 pub use types::warm_up::{WarmUp, WarmUpBuilder};
 pub use verdict::Denied;
 
-/// Type parameters of [`RateLimiter`]: what decides, and what it is capable of.
+/// Type parameters of [`RateLimiter`]: the engines, and the traits for their capabilities.
 ///
 /// Name them in code that is generic over limiters:
 ///

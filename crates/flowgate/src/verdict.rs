@@ -1,4 +1,4 @@
-//! What a limiter answers when it does not say yes.
+//! [`Denied`]: why an operation may not go ahead, and when to retry.
 
 use core::fmt;
 use core::num::{NonZeroU8, NonZeroU64};
@@ -6,7 +6,8 @@ use core::time::Duration;
 
 /// A refusal: the operation may not go ahead now, and nothing was taken.
 ///
-/// It knows when to come back, and computes that only when asked, so a refusal costs no division.
+/// [`retry_after`](Self::retry_after) reports how long to wait. It computes the wait only when it is called, so a refusal costs
+/// no division.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -41,9 +42,9 @@ enum Reason {
         most: u64,
         limit: Limit,
     },
-    /// Not before the clock's last instant.
+    /// The grant would come after the clock's last instant.
     TooLate,
-    /// Until somebody gives back what they use.
+    /// Until another caller returns a permit.
     Busy {
         limit: Limit,
     },
@@ -57,15 +58,15 @@ enum Reason {
     },
     Closed,
     Cancelled,
-    /// Nobody could decide.
+    /// The limiter could not decide.
     Outage,
 }
 
-/// Which of a gate's limits it was, counted from 1.
+/// The limit of a gate that refused, counted from 1.
 type Limit = Option<NonZeroU8>;
 
 impl Denied {
-    /// `missing` ticks, of which `ticks_per_ns` (not 0) make a nanosecond, have to pass first.
+    /// `missing` ticks have to pass first. `ticks_per_ns` of them (not 0) make a nanosecond.
     #[inline]
     pub(crate) fn later(missing: u128, ticks_per_ns: u64) -> Self {
         let ticks_per_ns = NonZeroU64::new(ticks_per_ns).unwrap_or(NonZeroU64::MIN);
@@ -76,10 +77,11 @@ impl Denied {
         })
     }
 
-    /// A refusal for now: the same request may be granted after `wait`, and no earlier. A `wait` of 0 counts as 1 ns.
+    /// Creates a refusal for now: the same request may be granted after `wait`.
     ///
-    /// This and the other public constructors are for limiters that are not part of this library, such as one that asks a
-    /// database.
+    /// It is not granted earlier. A `wait` of 0 counts as 1 ns.
+    ///
+    /// This and the other public constructors are for limiters outside this library, such as a limiter that queries a database.
     ///
     /// ```
     /// use flowgate::Denied;
@@ -95,7 +97,9 @@ impl Denied {
         Self::later(wait.as_nanos().max(1), 1)
     }
 
-    /// A refusal forever: the request asks for `asked` units, and the limiter never has more than `most`.
+    /// Creates a permanent refusal: `asked` units were requested, and the limit is `most`.
+    ///
+    /// The limiter never has more than `most` units.
     ///
     /// ```
     /// use flowgate::Denied;
@@ -113,12 +117,12 @@ impl Denied {
         })
     }
 
-    /// A turn that would come after the end of time.
+    /// The grant would come after the clock's last instant.
     pub(crate) fn too_late() -> Self {
         Self(Reason::TooLate)
     }
 
-    /// The same refusal of those who asked for `n` tokens of so many units.
+    /// The same refusal, for a request of `n` tokens of `token` units each.
     pub(crate) fn of_tokens(mut self, n: u64, token: u64) -> Self {
         if let Reason::Never { asked, most, .. } = &mut self.0 {
             (*asked, *most) = (n, *most / token);
@@ -126,7 +130,7 @@ impl Denied {
         self
     }
 
-    /// The same refusal, which `wait_ns` would have helped against.
+    /// The same refusal, with `wait_ns` as the time to wait.
     pub(crate) fn for_ns(self, wait_ns: u64) -> Self {
         let later = Self::later(wait_ns.into(), 1);
         match self.limit() {
@@ -135,7 +139,7 @@ impl Denied {
         }
     }
 
-    /// The same refusal of somebody who asked so much earlier.
+    /// The same refusal, for a request that was made `early_ns` earlier.
     pub(crate) fn sooner(self, early_ns: u64) -> Self {
         match self.retry_after() {
             Some(wait) if early_ns > 0 => {
@@ -146,13 +150,13 @@ impl Denied {
         }
     }
 
-    /// When what is refused at `now_ns` may be repeated; the end of time if that is not known.
+    /// The time at which a request that is refused at `now_ns` may be repeated. If no time is known, it is the end of time.
     pub(crate) fn until_ns(&self, now_ns: u64) -> u64 {
         let wait = self.retry_after().unwrap_or(Duration::MAX);
         u64::try_from(wait.as_nanos()).map_or(u64::MAX, |wait_ns| now_ns.saturating_add(wait_ns))
     }
 
-    /// A refusal because everything is in use, for an unknown time.
+    /// Creates a refusal because everything is in use, for an unknown time.
     ///
     /// ```
     /// # use flowgate::Denied;
@@ -164,7 +168,7 @@ impl Denied {
         Self(Reason::Busy { limit: None })
     }
 
-    /// The same from a gate, by its limit at `index`.
+    /// The same refusal, by the limit at `index` of a gate.
     pub(crate) fn by_limit(mut self, index: usize) -> Self {
         if let Reason::Later { limit, .. } | Reason::Never { limit, .. } | Reason::Busy { limit } =
             &mut self.0
@@ -174,7 +178,9 @@ impl Denied {
         self
     }
 
-    /// A refusal because too many wait already. `retry_after` is when the same request can join the queue, if that is known.
+    /// Creates a refusal because too many callers wait already.
+    ///
+    /// `retry_after` is the time after which the same request can join the queue, if that is known.
     ///
     /// ```
     /// use flowgate::Denied;
@@ -192,12 +198,12 @@ impl Denied {
         Self(Reason::LineFull { wait_ns })
     }
 
-    /// There is no room for another key, for so long; 0: nobody knows how long.
+    /// A refusal because there is no room for another key for `wait_ns`. 0 means that no time is known.
     pub(crate) const fn table_full(wait_ns: u64) -> Self {
         Self(Reason::TableFull { wait_ns })
     }
 
-    /// A refusal because the limiter grants nothing any more.
+    /// Creates a refusal because the limiter is closed and grants nothing anymore.
     ///
     /// ```
     /// # use flowgate::Denied;
@@ -208,7 +214,9 @@ impl Denied {
         Self(Reason::Closed)
     }
 
-    /// Not a decision, but the lack of one: what the limiter depends on failed or did not answer.
+    /// Creates a refusal because the limiter could not decide.
+    ///
+    /// Something that the limiter depends on has failed, or has not responded.
     ///
     /// ```
     /// # use flowgate::Denied;
@@ -224,14 +232,21 @@ impl Denied {
         Self(Reason::Cancelled)
     }
 
-    /// The least time to wait: the same request, made by the same means, is granted after exactly this
-    /// long and refused a nanosecond earlier, if nobody else takes anything meanwhile.
+    /// Returns the least wait after which the same request succeeds.
     ///
-    /// `None` if no time is known: the request [can never](Self::is_never) be granted, or hangs on what others do
-    /// ([`is_busy`](Self::is_busy)), or nothing is granted any more ([`is_closed`](Self::is_closed)). Rounded up to
-    /// whole nanoseconds. Behind others who wait it counts what they ask for, too: exactly at token and leaky buckets that
-    /// refill continuously, and elsewhere never more than it will be. Until then anybody may be served first: a retry after
-    /// this long is not a place in a queue.
+    /// The wait is exact, rounded up to whole nanoseconds. If no other caller takes anything in between, the same request, made
+    /// with the same method, is granted after this duration and refused one nanosecond earlier.
+    ///
+    /// The result is `None` if no time is known:
+    ///
+    /// - the request can [never](Self::is_never) be granted;
+    /// - it depends on what other callers do ([`is_busy`](Self::is_busy));
+    /// - the limiter is closed and grants nothing anymore ([`is_closed`](Self::is_closed)).
+    ///
+    /// If callers wait in the queue, the result includes the units that they ask for. It is then exact for token and leaky
+    /// buckets that refill continuously, and a lower bound elsewhere.
+    ///
+    /// > **Note:** a retry after this wait is not a place in the queue. Other callers may be granted first.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
             Reason::Later {
@@ -262,9 +277,12 @@ impl Denied {
         }
     }
 
-    /// Whether the request can never be granted, however long one waits: it asks for more than the
-    /// limit allows at once (ask for less, or [`overdraw`](crate::TokenBucket::overdraw)), or the queue of
-    /// reservations reaches beyond what the clock can count, which is 584 years.
+    /// Reports whether the request can never be granted, however long the caller waits.
+    ///
+    /// There are two reasons:
+    ///
+    /// - It asks for more than the limiter ever has. Ask for less, or use [`overdraw`](crate::TokenBucket::overdraw).
+    /// - The queue of reservations reaches beyond what the clock can count, which is 584 years.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -277,8 +295,9 @@ impl Denied {
         matches!(self.0, Reason::Never { .. } | Reason::TooLate)
     }
 
-    /// Whether everything is in use: a concurrency limit has no slot free, and only somebody who gives one back
-    /// changes that.
+    /// Reports whether everything is in use: a concurrency limit has no free permit.
+    ///
+    /// Only a caller that returns a permit changes that.
     ///
     /// ```
     /// # use flowgate::ConcurrencyLimit;
@@ -295,8 +314,10 @@ impl Denied {
         matches!(self.0, Reason::Busy { .. })
     }
 
-    /// Which limit of a [`Gate`](crate::Gate) gave it, counted from 0 in the order of its making;
-    /// [`Gate::name_of`](crate::Gate::name_of) tells the name. Of a [`DualTokenBucket`](crate::DualTokenBucket), which quota.
+    /// Returns the index of the limit of a [`Gate`](crate::Gate) that refused.
+    ///
+    /// Limits are counted from 0, in the order in which the gate was built. [`Gate::name_of`](crate::Gate::name_of) returns the
+    /// name. For a [`DualTokenBucket`](crate::DualTokenBucket), it is the index of the quota.
     pub fn limit(&self) -> Option<usize> {
         match self.0 {
             Reason::Later { limit, .. } | Reason::Never { limit, .. } | Reason::Busy { limit } => {
@@ -306,8 +327,9 @@ impl Denied {
         }
     }
 
-    /// Whether the queue of those who wait has reached one of the bounds that it was given; see
-    /// [`WaitQueue`](crate::WaitQueue).
+    /// Reports whether the queue of waiters has reached one of its bounds.
+    ///
+    /// [`WaitQueue`](crate::WaitQueue) sets these bounds.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -323,8 +345,9 @@ impl Denied {
         matches!(self.0, Reason::LineFull { .. })
     }
 
-    /// Whether a [`Keyed`](crate::Keyed) limiter had no room for another key; [`retry_after`](Self::retry_after) is then when
-    /// the first that stands in its way stops to matter.
+    /// Reports whether a [`Keyed`](crate::Keyed) limiter had no room for another key.
+    ///
+    /// [`retry_after`](Self::retry_after) is then the time until the first of the keys that occupy the place becomes inactive.
     ///
     /// ```
     /// # use flowgate::{Keyed, WhenFull};
@@ -338,7 +361,7 @@ impl Denied {
         matches!(self.0, Reason::TableFull { .. })
     }
 
-    /// Whether the limiter has been closed, so that it grants nothing any more.
+    /// Reports whether the limiter has been closed, so that it grants nothing anymore.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -352,7 +375,7 @@ impl Denied {
         matches!(self.0, Reason::Closed)
     }
 
-    /// Whether it was the caller's own [`CancelHandle`](crate::CancelHandle) that ended the wait.
+    /// Reports whether the caller's own [`CancelHandle`](crate::CancelHandle) ended the wait.
     ///
     /// ```
     /// use flowgate::{CancelHandle, TokenBucket};
@@ -369,8 +392,9 @@ impl Denied {
         matches!(self.0, Reason::Cancelled)
     }
 
-    /// Whether nobody decided, because what the limiter depends on failed ([`Denied::outage`]). No limiter of this library has
-    /// such a dependency.
+    /// Reports whether the limiter could not decide.
+    ///
+    /// Something that it depends on has failed ([`Denied::outage`]). No limiter of this library has such a dependency.
     ///
     /// ```
     /// use flowgate::{Denied, TokenBucket};
@@ -435,7 +459,7 @@ impl fmt::Debug for Denied {
 
 impl core::error::Error for Denied {}
 
-/// Any number of nanoseconds that a limiter can come up with; `Duration` holds 2⁹³.
+/// Converts any number of nanoseconds that a limiter can compute. `Duration` holds 2⁹³.
 pub(crate) fn duration_from_nanos(nanos: u128) -> Duration {
     // Here, too, 64 bits are faster.
     if let Ok(nanos) = u64::try_from(nanos) {

@@ -156,7 +156,7 @@ fn keeps(
             let mut grants = promise::grants(&trace[..len]);
             grants.push(TimedGrant::new(at_ns, n));
             if fits(&rate, |earned| (earned - grains).max(0), grants) {
-                let at = script::Time(at_ns);
+                let at = script::PrintedTime(at_ns);
                 return Err(format!("at {at} {n} more were refused and would fit"));
             }
             Ok(())

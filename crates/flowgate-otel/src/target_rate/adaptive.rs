@@ -1,18 +1,18 @@
-//! What share of all traces comes to a target rate, learnt from how many come.
+//! The share of all traces that meets a target rate, learned from the number of traces that come.
 //!
 //! Time is cut into windows of at least a half-life. A window ends with the first arrival after that.
 //!
 //! | field | read by | written by | ordering |
 //! |---|---|---|---|
-//! | `share` | every arrival | who ends a window; lowered by an arrival that is one of too many | relaxed: only its own value matters |
-//! | `seen` | who ends a window | every arrival adds one | relaxed, likewise |
-//! | `too_many` | every arrival | who ends a window, and an arrival that reaches it | relaxed, likewise |
-//! | `ends_ns` | every arrival | who ends a window | relaxed, likewise |
-//! | `estimate` | who ends a window or changes the target | who ends a window | itself; nobody who samples waits for it |
-//! | `target_per_ns` | who ends a window, and an arrival that is one of too many | who changes the target | relaxed: only its own value matters |
+//! | `share` | every arrival | the thread that ends a window; lowered by an arrival beyond `too_many` | relaxed: only its own value matters |
+//! | `seen` | the thread that ends a window | every arrival adds one | relaxed, likewise |
+//! | `too_many` | every arrival | the thread that ends a window, and an arrival that reaches it | relaxed, likewise |
+//! | `ends_ns` | every arrival | the thread that ends a window | relaxed, likewise |
+//! | `estimate` | the thread that ends a window or changes the target | the thread that ends a window | itself; no sampling thread waits for it |
+//! | `target_per_ns` | the thread that ends a window, and an arrival beyond `too_many` | the thread that changes the target | relaxed: only its own value matters |
 //!
-//! Arrivals that come while a window is ended may be counted in either; that is worth no more than as many of them as
-//! there are threads.
+//! Arrivals that come while a window is ended may be counted in either window. Their number is at most the
+//! number of threads.
 
 use flowgate::Timestamp;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// All traces.
 pub(super) const WHOLE: u64 = 1 << 63;
 
-/// So many arrivals in a window are never a sign of anything.
+/// This number of arrivals in a window, or fewer, is never a sign of a higher load.
 const A_FEW: f64 = 16.0;
 
 /// See the module.
@@ -34,14 +34,14 @@ pub(super) struct Adaptive {
     share: AtomicU64,
     /// Arrivals in this window.
     seen: AtomicU64,
-    /// Twice as many as were expected in it.
+    /// Twice the expected number of arrivals in this window.
     too_many: AtomicU64,
     /// 0: no window has begun.
     ends_ns: AtomicU64,
     estimate: Mutex<Estimate>,
 }
 
-/// Arrivals, and the time that they took; what lies back a half-life counts half, in both.
+/// Arrivals, and the time that they took. Both count half after a half-life.
 struct Estimate {
     began_ns: u64,
     arrivals: f64,
@@ -71,7 +71,7 @@ impl Adaptive {
         self.share.load(Ordering::Relaxed)
     }
 
-    /// Counts an arrival, and says what share of its like is wanted.
+    /// Counts an arrival, and returns the share of traces to sample.
     pub(super) fn arrival(&self, now: Timestamp) -> u64 {
         let now_ns = now.as_nanos();
         if now_ns >= self.ends_ns.load(Ordering::Relaxed) {
@@ -86,7 +86,8 @@ impl Adaptive {
 
     /// Learns from the window that has ended, and begins another.
     fn end_window(&self, now_ns: u64) {
-        // Whoever holds it is doing just this. A panic in between is impossible, and would leave numbers, whole ones.
+        // A thread that holds the lock is doing just this. A panic in between is impossible, and would leave complete
+        // numbers.
         let Ok(mut estimate) = self.estimate.try_lock() else {
             return;
         };
@@ -111,7 +112,8 @@ impl Adaptive {
         self.ends_ns.store(ends_ns, Ordering::Relaxed);
     }
 
-    /// So many have come in this window already: the load is at least that, even if no more come.
+    /// Lowers the share because `seen` arrivals have come in this window already: the load is at least that, even if no
+    /// more come.
     fn lower(&self, seen: u64) {
         let too_many = seen.saturating_mul(2);
         self.too_many.fetch_max(too_many, Ordering::Relaxed);
@@ -119,7 +121,7 @@ impl Adaptive {
             .fetch_min(self.share_of_window(seen as f64), Ordering::Relaxed);
     }
 
-    /// Aims at another rate, and goes by what it has learnt.
+    /// Changes the target rate, and keeps the estimate.
     pub(super) fn set_target(&self, per_second: f64) {
         let estimate = self.estimate.lock();
         let estimate = estimate.unwrap_or_else(PoisonError::into_inner);
@@ -138,7 +140,7 @@ impl Adaptive {
         f64::from_bits(self.target_per_ns.load(Ordering::Relaxed))
     }
 
-    /// Twice as many as are expected in a window.
+    /// Twice the expected number of arrivals in a window.
     fn too_many_after(&self, estimate: &Estimate) -> f64 {
         let expected = match estimate.time_ns {
             0.0 => 0.0,
@@ -147,7 +149,7 @@ impl Adaptive {
         2.0 * expected + A_FEW
     }
 
-    /// What is wanted of a window in which `seen` come.
+    /// The share for a window with `seen` arrivals.
     fn share_of_window(&self, seen: f64) -> u64 {
         let wanted = self.target_per_ns() * self.half_life_ns as f64;
         share_of(wanted, seen)

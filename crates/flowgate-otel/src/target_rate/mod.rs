@@ -1,4 +1,4 @@
-//! [`TargetRateSampler`]: the public face over [`Adaptive`], which knows the probability, and [`Pick`], which
+//! [`TargetRateSampler`]: the public interface of [`Adaptive`], which computes the probability, and of [`Pick`], which
 //! decides by it.
 
 mod adaptive;
@@ -18,11 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Samples **about** so many traces a second, whatever the load, each with the same probability, which it records; it
-/// may sample more while the load rises: a limit it is not.
+/// A sampler that samples **about** N traces per second, each with the same recorded probability.
 ///
-/// The probability is the rate divided by the traces that have been coming, so every trace has the same chance as the
-/// others of its time, and what is computed from those that were sampled can be scaled up by what they say of it.
+/// The probability is the rate divided by the recent load. At any time, all traces have the same chance, so numbers
+/// computed from the sampled traces can be scaled up.
+///
+/// > **Limit:** this sampler has a target, not a limit. While the load rises, it may sample more.
 ///
 /// ```text
 ///  offered   1000/s ───────╮                       sampled, target 100/s
@@ -43,46 +44,45 @@ use std::time::Duration;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - With an even load of more than the rate, the mean is the rate, but for chance. The spread of a count n is that
-///   of a random choice: its square root.
-/// - Four seconds after the load has changed tenfold, up or down, the mean is within 5 % of the rate again (eight
-///   half-lives).
-/// - A load that has grown k-fold is noticed while it grows: in the first half-life, about 1 + log₂ k times what
-///   the rate allows in it is sampled, and not k times as much. Where nothing has come before, k is the load over
-///   the rate.
-/// - With less load than the rate, everything is sampled.
-/// - By a clock that stands still or runs backward, less and less is sampled, until it goes on.
+/// - At a constant load above the rate, the mean is the rate, except for chance. The spread of a count n is that of a
+///   random choice: its square root.
+/// - Four seconds (eight half-lives) after the load has changed tenfold, up or down, the mean is within 5 % of the rate
+///   again.
+/// - The sampler notices a k-fold load while it grows. In the first half-life, it samples about 1 + log₂ k times what the
+///   rate allows, and not k times as much. If no traces came before, k is the load divided by the rate.
+/// - If the load is below the rate, everything is sampled.
+/// - If the clock stands still or runs backward, the sampler samples less and less until the clock goes on.
 ///
-/// It is a wish and not a limit, for chance and a changing load exceed it. Where something must not be exceeded, put a
-/// [`RateLimitedProcessor`](crate::RateLimitedProcessor) behind it, or use a
+/// Chance and a changing load can exceed the target. For a bound, put a
+/// [`RateLimitedProcessor`](crate::RateLimitedProcessor) behind the sampler, or use a
 /// [`RateLimitingSampler`](crate::RateLimitingSampler).
 ///
-/// # By the trace's id
+/// # Choice by the trace's id
 ///
-/// The same trace is picked by every service with the same probability, and of two probabilities the smaller one picks
-/// some of what the larger one picks. There are two ways to compare, which do not agree with each other:
+/// Every service with the same probability picks the same traces. A service with a smaller probability picks some of the
+/// traces that a service with a larger one picks. There are two ways to compare ids, which do not agree with each other:
 ///
 /// | | picks | agrees with | recorded |
 /// |---|---|---|---|
-/// | as it is | small ids: bits 1 to 63, below p · 2⁶³ | `Sampler::TraceIdRatioBased` of this SDK, and of Go's | `sampler.param` |
+/// | default | small ids: bits 1 to 63, below p · 2⁶³ | `Sampler::TraceIdRatioBased` of this SDK, and of Go's | `sampler.param` |
 /// | [`consistent`](Self::consistent) | large ids: bits 0 to 55, or the trace state's `rv`, from (1 − p) · 2⁵⁶ on | OpenTelemetry's specification of consistent probability sampling, the collector's included | `sampler.param`, and `ot=th:…` in the trace state |
 ///
-/// Either way the span that was asked about has the attributes `sampler.type` = `probabilistic` and `sampler.param` =
-/// the probability by which this very trace was picked, exactly. (In `Sampler::ParentBased`, rather than
-/// [`Sampler::parent_based`](opentelemetry_sdk::trace::Sampler::parent_based), none of that is recorded.)
+/// In both cases, the span has the attributes `sampler.type` = `probabilistic` and `sampler.param` = the exact probability
+/// by which this trace was picked. `Sampler::ParentBased` records none of this; use
+/// [`Sampler::parent_based`](opentelemetry_sdk::trace::Sampler::parent_based) instead.
 ///
-/// # How
+/// # How it works
 ///
-/// Whoever samples first after a half-life has passed brings the estimate up to date: arrivals and time, both
-/// forgotten by half in a half-life (exponential smoothing at irregular times; D. J. Wright, 1986, Management Science
-/// 32(4)). Before that, as soon as twice as many have come as were expected, the probability is lowered to what they
-/// are worth if no more come.
+/// The first trace after a half-life updates the estimate of the load: the number of arrivals and the time that they took.
+/// Both count half after a half-life (exponential smoothing at irregular times; D. J. Wright, 1986, Management Science
+/// 32(4)). If twice the expected number of traces comes earlier, the sampler immediately lowers the probability to what
+/// this number requires.
 ///
-/// No thread. A decision is a clock reading, an addition and three loads. Estimates are `f64`, as nothing is
-/// admitted by them that must not be exceeded. The estimate has a lock that nobody waits for: who finds it taken
-/// decides by the probability there is.
+/// There is no background thread. A decision is a clock reading, an addition and three loads. Estimates are `f64`, because
+/// the sampler guarantees no bound. The estimate has a lock, but no thread waits for it: a thread that finds it locked uses
+/// the current probability.
 ///
 /// Clones share the estimate.
 #[derive(Clone)]
@@ -98,14 +98,16 @@ struct Settings {
 
 struct Shared {
     settings: Settings,
-    /// The current one; held while it changes.
+    /// The current quota; the lock is held while it changes.
     quota: Mutex<Quota>,
     is_off: AtomicBool,
     adaptive: Adaptive,
 }
 
 impl TargetRateSampler {
-    /// About so many traces. The quota's burst says nothing here.
+    /// Creates a sampler with the rate of this quota as its target.
+    ///
+    /// The quota's burst is ignored.
     ///
     /// ```
     /// use flowgate_otel::TargetRateSampler;
@@ -129,7 +131,7 @@ impl TargetRateSampler {
         })
     }
 
-    /// A clock of your own.
+    /// Sets the clock (default: the system's clock).
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -157,8 +159,10 @@ impl TargetRateSampler {
         })
     }
 
-    /// After this time, a load counts half; by default 500 ms. A longer one is steadier, and slower: that should be so
-    /// long that some hundreds of traces are offered in it. Less than 1 ms is 1 ms, more than an hour is an hour.
+    /// Sets the time after which a load counts half (default: 500 ms).
+    ///
+    /// A longer half-life is steadier, and slower. Choose it so long that several hundred traces are offered in it. Values
+    /// are limited to the range from 1 ms to 1 h.
     ///
     /// ```
     /// # use flowgate_otel::TargetRateSampler;
@@ -177,10 +181,11 @@ impl TargetRateSampler {
         })
     }
 
-    /// Picks by OpenTelemetry's consistent probability sampling, and records the threshold in the trace state, as
-    /// `ot=th:…`. What others have put there stays.
+    /// Picks by OpenTelemetry's consistent probability sampling.
     ///
-    /// Probabilities are rounded down to 13 to 16 significant bits there, so that the threshold is short.
+    /// The sampler records the threshold in the trace state, as `ot=th:…`. Entries of other systems stay.
+    ///
+    /// Probabilities are rounded down to 13 to 16 significant bits, so that the threshold is short.
     ///
     /// Source: *TraceState: Probability Sampling* of the OpenTelemetry specification.
     ///
@@ -203,7 +208,7 @@ impl TargetRateSampler {
         })
     }
 
-    /// As if nothing had come yet.
+    /// Creates a sampler that has seen no traces yet.
     fn with(settings: Settings) -> Self {
         let target = attributes::per_second(&settings.quota);
         let adaptive = Adaptive::new(target, settings.half_life);
@@ -222,7 +227,9 @@ impl TargetRateSampler {
         }
     }
 
-    /// Replaces the target rate of this sampler and its clones. The probability follows immediately, by the load of late.
+    /// Replaces the target rate of this sampler and its clones.
+    ///
+    /// The probability changes immediately, by the recent load.
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -248,7 +255,7 @@ impl TargetRateSampler {
         self.0.adaptive.set_target(attributes::per_second(&quota));
     }
 
-    /// Returns the quota of which the rate is the target.
+    /// Returns the quota whose rate is the target.
     ///
     /// ```
     /// # use flowgate_otel::TargetRateSampler;
@@ -260,8 +267,9 @@ impl TargetRateSampler {
         *self.0.quota.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a handle to change the quota, and to turn the sampler off and on, while it is in use. Make all other settings
-    /// before.
+    /// Returns a handle to change the sampler while it is in use.
+    ///
+    /// It changes the quota, and turns the sampler off and on. Make all other settings before.
     ///
     /// ```
     /// # use flowgate_otel::TargetRateSampler;
@@ -283,12 +291,12 @@ impl TargetRateSampler {
         self.0.is_off.load(Ordering::Relaxed)
     }
 
-    /// `share`, or all while the limit is off.
+    /// `share`, or everything while the limit is off.
     fn wanted(&self, share: u64) -> u64 {
         if self.is_off() { WHOLE } else { share }
     }
 
-    /// The probability by which a trace would be picked now.
+    /// Returns the probability by which a trace would be picked now.
     ///
     /// ```
     /// use flowgate::ManualClock;

@@ -48,7 +48,7 @@ impl Pick {
     }
 }
 
-/// So many of [`ALL`], rounded down to four hexadecimal digits.
+/// The share as a count of [`ALL`], rounded down to four hexadecimal digits.
 fn wanted(share: u64) -> u64 {
     let wanted = share / (WHOLE / ALL);
     let digits = (u64::BITS - wanted.leading_zeros()).div_ceil(4);

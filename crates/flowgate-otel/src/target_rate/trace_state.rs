@@ -23,7 +23,7 @@ pub(super) fn randomness(trace_state: &TraceState) -> Option<u64> {
     u64::from_str_radix(value, 16).ok()
 }
 
-/// Has it say the threshold: 56 bits, of which zeros at the end go without saying.
+/// Adds the threshold to the trace state: 56 bits, of which zeros at the end are omitted.
 pub(super) fn with_threshold(trace_state: &TraceState, threshold: u64) -> TraceState {
     let digits = format!("{threshold:0DIGITS$x}");
     let digits = match digits.trim_end_matches('0') {
@@ -59,7 +59,7 @@ pub(super) fn without_threshold(trace_state: TraceState) -> TraceState {
     said.unwrap_or_default()
 }
 
-/// What else the entry says.
+/// The other members of the entry.
 fn others(trace_state: &TraceState) -> impl Iterator<Item = &str> {
     let entry = trace_state.get(ENTRY).unwrap_or_default();
     let members = entry.split(';');

@@ -20,10 +20,12 @@ const CAPACITY: usize = 100;
 /// So that each run is the same.
 const SEED: [u64; 2] = [1, 2];
 
-/// Builds a [`KeyedGate`] of the setup's limit for each key (a token bucket or a fixed window), of which one key is judged: a
-/// [`BuildSubject`](super::BuildSubject).
+/// Builds a [`KeyedGate`] with the setup's limit for each key, and judges one key.
 ///
-/// It is asked by its clock, and not at the end of time. Nothing for a quota whose tokens are divided: a gate counts operations.
+/// The limit is a token bucket or a fixed window. The function is a [`BuildSubject`](super::BuildSubject).
+///
+/// The subject is called at the time of its clock, and not at the end of time. The function builds nothing for a quota
+/// whose tokens are divided, because a gate counts operations.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -41,11 +43,14 @@ pub fn keyed_gate(setup: &Setup, test: Test<'_>) {
     }
 }
 
-/// Builds a [`KeyedGate`] with the setup's limiter (a token bucket or a fixed window) among its shared limits, and judges that
-/// by what many keys get: a [`BuildSubject`](super::BuildSubject).
+/// Builds a [`KeyedGate`] with the setup's limiter as a shared limit, and judges that.
 ///
-/// It is asked by its clock, and not at the end of time, nor at a time before another: to a gate, that is the latest time at which
-/// it has granted anything. Nothing for a quota whose tokens are divided, or that allows more than 1,000,000 in one instant.
+/// The limiter is a token bucket or a fixed window, and many keys use it. The function is a
+/// [`BuildSubject`](super::BuildSubject).
+///
+/// The subject is called at the time of its clock: not at the end of time, nor at a time before another. A gate's time is
+/// the latest time at which it has granted anything. The function builds nothing for a quota whose tokens are divided, or
+/// that allows more than 1,000,000 tokens at one instant.
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};
@@ -125,7 +130,7 @@ impl<A: KeyedAlgorithm<Quota = Quota>> Judged<A> {
         }
     }
 
-    /// The key that is judged, or one that nobody has asked for lately.
+    /// The key that is judged, or a key that has not made a request for a while.
     fn key(&self) -> u64 {
         match self.is_of_key {
             true => KEY,

@@ -26,18 +26,20 @@ use std::net::{IpAddr, SocketAddr};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait AddressSource: Send + Sync + 'static {
-    /// The address.
+    /// Returns the address.
     ///
     /// # Errors
     ///
-    /// [`NoKey`] if nobody knows it.
+    /// Returns [`NoKey`] if the address is not known.
     fn address(&self, request: &RequestHead<'_>) -> Result<IpAddr, NoKey>;
 }
 
-/// By the address of whoever is connected: all that cannot be forged, and the client's own unless there is a proxy in
-/// between. IPv6 by its first 64 bits; [`PeerAddress::prefixes`] chooses others.
+/// Uses the address of the connection as the key.
 ///
-/// The address is in the request's extensions. Where it is there, depends on the server, so this function needs one of
+/// A client cannot forge this address. Behind a proxy, it is the address of the proxy; use [`client_address`] there. An
+/// IPv6 address counts by its first 64 bits, and [`PeerAddress::prefixes`] chooses another length.
+///
+/// The server keeps the address in the request's extensions. The place depends on the server, so this function needs one of
 /// this crate's features:
 ///
 /// | feature | server | what is read |
@@ -46,9 +48,9 @@ pub trait AddressSource: Send + Sync + 'static {
 /// | `tonic` | tonic, over TCP | `TcpConnectInfo` |
 /// | `hyper` | a service of your own, which puts it there | a bare [`SocketAddr`] |
 ///
-/// A bare [`SocketAddr`] is read with any of them. Without a feature, the function does not exist. If the address is not
-/// there, the key is [`NoKey::NoPeerAddress`], whose text names what to do; the layer's
-/// [counts](crate::Counts::misconfigured) have such requests, whatever [`Missing`](crate::Missing) says.
+/// A bare [`SocketAddr`] is read with any of the features. Without a feature, the function does not exist. If the address
+/// is missing, the key is [`NoKey::NoPeerAddress`], whose text describes the fix. The layer
+/// [counts](crate::Counts::misconfigured) such requests, whatever the value of [`Missing`](crate::Missing).
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -67,7 +69,7 @@ pub fn peer_address() -> PeerAddress {
     }
 }
 
-/// Made by [`peer_address`].
+/// A key source that takes the address of the connection; made by [`peer_address`].
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -89,7 +91,7 @@ pub struct PeerAddress {
 }
 
 impl PeerAddress {
-    /// How many bits of an address make the key.
+    /// Sets how many bits of an address make the key.
     ///
     /// ```
     /// use flowgate::AddressPrefixes;
@@ -124,10 +126,11 @@ impl KeySource for PeerAddress {
     }
 }
 
-/// By the address of the client in front of `proxies`, which write down whom they got a request from.
+/// Uses the address of the client in front of `proxies` as the key.
 ///
-/// What they wrote is read **from the right**, where the nearest one wrote, and only for as long as trusted ones
-/// did. So nothing that a client sends by itself changes its key; [`TrustedProxies`] has the rules.
+/// Each proxy writes into a header field from which address it got a request. The field is read **from the right**, where
+/// the nearest proxy wrote, and only as far as trusted proxies wrote. A client therefore cannot change its key by sending
+/// the field itself. [`TrustedProxies`] has the rules.
 ///
 /// Whether a proxy is trusted depends on its address, so this function needs one of the features of [`peer_address`].
 ///
@@ -153,7 +156,7 @@ pub fn client_address(proxies: TrustedProxies) -> ClientAddress {
     }
 }
 
-/// Made by [`client_address`].
+/// A key source that takes the address in front of proxies; made by [`client_address`].
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -177,7 +180,7 @@ pub struct ClientAddress {
 }
 
 impl ClientAddress {
-    /// How many bits of an address make the key.
+    /// Sets how many bits of an address make the key.
     ///
     /// ```
     /// use flowgate::AddressPrefixes;
@@ -211,7 +214,7 @@ impl KeySource for ClientAddress {
     }
 }
 
-/// Whoever is connected, as far as the server says.
+/// The address of the connection, if the server provides it.
 fn peer(request: &RequestHead<'_>) -> Option<IpAddr> {
     #[cfg(feature = "axum")]
     if let Some(info) = request

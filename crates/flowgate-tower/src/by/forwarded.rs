@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-/// Whom each element of a line is `for`, from the left; none for an element that does not say. `None` if the line is
-/// not one.
+/// The address that each element of a line is `for`, from the left; none for an element without `for`. `None` if the line
+/// is malformed.
 ///
-/// A line is read whole, from the left. Read from the right, `for="a, for=192.0.2.7` would be ambiguous: a client may
-/// send a quote that is never closed, and its proxy append to that. The quotes of what proxies append match, so those
-/// of the whole line do not, wherever they end up: such a line is nobody's.
+/// A line is parsed completely, from the left. Parsing from the right would be ambiguous for `for="a, for=192.0.2.7`: a
+/// client may send a quote that is never closed, and its proxy appends to that. The quotes of what proxies append match. So
+/// in a line with an unclosed quote of a client, the quotes never match, and the line is rejected.
 pub(super) fn entries(line: &[u8]) -> Option<Vec<Node<'_>>> {
     let mut entries = Vec::new();
     let mut rest = line.trim_ascii();
@@ -28,7 +28,7 @@ pub(super) fn entries(line: &[u8]) -> Option<Vec<Node<'_>>> {
     Some(entries)
 }
 
-/// Whom an element is `for`, if it says so.
+/// The address that an element is `for`, if it has one.
 type Node<'a> = Option<Cow<'a, [u8]>>;
 /// A parameter's name and value.
 type Pair<'a> = (&'a [u8], Cow<'a, [u8]>);
@@ -73,7 +73,7 @@ fn lenient_value(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     (!value.is_empty()).then_some((Cow::Borrowed(value), rest))
 }
 
-/// What is up to the closing quote, and what follows it.
+/// The text up to the closing quote, and the rest.
 fn quoted_string(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let mut unescaped: Option<Vec<u8>> = None;
     let mut bytes = text.iter().enumerate();

@@ -1,4 +1,4 @@
-//! By what requests are told apart: the keys of a [`LimitLayer::keyed`](crate::LimitLayer::keyed).
+//! Finds the keys of requests, for [`LimitLayer::keyed`](crate::LimitLayer::keyed).
 //!
 //! | | key | what counts as missing |
 //! |---|---|---|
@@ -10,10 +10,10 @@
 //! | [`function`] | what it returns | `None` |
 //! | two of them, `(a, b)` | both keys | either |
 //!
-//! What happens to a request whose key is missing: [`Missing`](crate::Missing).
+//! [`Missing`](crate::Missing) chooses what happens to a request without a key.
 //!
-//! A table that keeps its keys is asked for `exact::<str>()` where the key is a `String`, and for
-//! `exact::<AddressKey>()` where it is an address: [`LimitLayer::keyed`](crate::LimitLayer::keyed) has an example.
+//! To store the keys in the table, build it with `exact::<str>()` if the key is a `String`, and with
+//! `exact::<AddressKey>()` if it is an address. [`LimitLayer::keyed`](crate::LimitLayer::keyed) has an example.
 
 mod address;
 mod forwarded;
@@ -36,7 +36,7 @@ use std::marker::PhantomData;
 /// The longest header value that is a key, in bytes.
 const MAX_HEADER_BYTES: usize = 1024;
 
-/// Finds a request's key.
+/// A method to find the key of a request.
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -61,18 +61,18 @@ const MAX_HEADER_BYTES: usize = 1024;
 /// # Ok::<(), http::Error>(())
 /// ```
 pub trait KeySource: Clone + Send + Sync + 'static {
-    /// What requests that share a limit have in common.
+    /// The key that requests with the same limit have in common.
     type Key: Hash + Send + Sync + 'static;
 
-    /// The request's key.
+    /// Returns the key of `request`.
     ///
     /// # Errors
     ///
-    /// [`NoKey`] if it has none, or one that cannot be read.
+    /// Returns [`NoKey`] if the request has no key, or a key that cannot be read.
     fn key(&self, request: &RequestHead<'_>) -> Result<Self::Key, NoKey>;
 }
 
-/// A request without a key, and whose doing that is.
+/// The reason why a request has no key.
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -91,11 +91,11 @@ pub trait KeySource: Clone + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoKey {
-    /// The request does not have it: `400 Bad Request`.
+    /// The request has no key: `400 Bad Request`.
     Missing,
-    /// The request has one that cannot be read: `400 Bad Request`.
+    /// The request has a key that cannot be read: `400 Bad Request`.
     Malformed,
-    /// The server does not provide it, whatever the client sends: `500 Internal Server Error`.
+    /// The server does not provide the key, whatever the client sends: `500 Internal Server Error`.
     NotProvided,
     /// The server does not provide the address of its peer: `500 Internal Server Error`.
     ///
@@ -107,7 +107,7 @@ pub enum NoKey {
 }
 
 impl NoKey {
-    /// Returns whether the server is set up wrongly, so that it refuses this request whatever the client sends.
+    /// Returns whether the server's configuration is the reason, whatever the client sends.
     ///
     /// ```
     /// use flowgate_tower::by::NoKey;
@@ -120,7 +120,7 @@ impl NoKey {
     }
 }
 
-/// What is wrong, and what to do; by the features that are turned on.
+/// The text of an error: the reason, and a fix for the enabled features.
 const NO_PEER_ADDRESS: &str = match (cfg!(feature = "axum"), cfg!(feature = "tonic")) {
     (true, true) => {
         "the server does not know its peer's address: in axum, serve with \
@@ -153,8 +153,10 @@ impl fmt::Display for NoKey {
 
 impl Error for NoKey {}
 
-/// By the value of the header field `name`: an API key, a tenant's name. Clients choose it freely, so use it where
-/// something in front has checked it, or give each request a limit by address as well.
+/// Finds the key in the header field `name`, such as an API key.
+///
+/// > **Warning:** clients choose header values freely. Use this where a proxy or a layer in front has checked the value, or
+/// > limit each address as well.
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -171,7 +173,7 @@ impl Error for NoKey {}
 ///
 /// # Panics
 ///
-/// If `name` is not one of a header field; [`header_name`] takes what is not known beforehand.
+/// Panics if `name` is not a valid name of a header field. Use [`header_name`] for names from a configuration.
 #[track_caller]
 pub fn header(name: &'static str) -> Header {
     match HeaderName::from_bytes(name.as_bytes()) {
@@ -180,7 +182,7 @@ pub fn header(name: &'static str) -> Header {
     }
 }
 
-/// [`header`] for a name that is not known beforehand.
+/// Finds the key as [`header`] does, for a name known at run time.
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -197,7 +199,7 @@ pub fn header_name(name: HeaderName) -> Header {
     Header { name }
 }
 
-/// Made by [`header`].
+/// A key source that reads a header field; made by [`header`].
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -231,8 +233,10 @@ impl KeySource for Header {
     }
 }
 
-/// By the path of the request's URI, as the client wrote it, without the query. Where `/users/17` and `/users/18` are
-/// to share a limit, take the route instead: in axum, `by::extension::<MatchedPath>()` has it.
+/// Takes the path of the request's URI as the key, without the query.
+///
+/// The path is used as the client wrote it. If `/users/17` and `/users/18` should share a limit, use the route instead: in
+/// axum, `by::extension::<MatchedPath>()`.
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -246,7 +250,7 @@ pub fn path() -> Path {
     Path(())
 }
 
-/// Made by [`path`].
+/// A key source that takes the path; made by [`path`].
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -270,7 +274,9 @@ impl KeySource for Path {
     }
 }
 
-/// By what a layer before this one has put into the request's extensions: a user, a tenant, a route.
+/// Finds the key in the request's extensions: a user, a tenant, or a route.
+///
+/// An earlier layer must have put it there.
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -292,7 +298,7 @@ where
     Extension(PhantomData)
 }
 
-/// Made by [`extension`].
+/// A key source that reads the request's extensions; made by [`extension`].
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -328,7 +334,7 @@ where
     }
 }
 
-/// By what `function` finds; a request of which it finds nothing has no key.
+/// Calls `function` to find the key; a request has no key if it returns `None`.
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -353,7 +359,7 @@ where
     Function(function)
 }
 
-/// Made by [`function`].
+/// A key source that calls a function; made by [`function`].
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -389,7 +395,7 @@ where
     }
 }
 
-/// By both: each pair of keys has a limit of its own.
+/// Uses both keys: each pair of keys has a separate limit.
 impl<A: KeySource, B: KeySource> KeySource for (A, B) {
     type Key = (A::Key, B::Key);
 

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// How much of what is forwarded is read, in bytes.
+/// How many bytes of the field are read.
 const MAX_BYTES: usize = 8192;
 
-/// The proxies in front of this server, and in which field they write down whom they got a request from.
+/// The proxies in front of this server, and the header field that they write.
 ///
 /// ```text
 ///   X-Forwarded-For: 1.2.3.4, 192.0.2.7, 10.0.0.1        peer 10.0.0.2
@@ -18,21 +18,19 @@ const MAX_BYTES: usize = 8192;
 ///                                 ╰ not trusted: this is the client
 /// ```
 ///
-/// - The peer itself is the client if it is not trusted; the field is then not looked at.
-/// - Otherwise the entries are read from the right. The first that is not a trusted proxy's is the client; what is to
-///   the left of it anybody may have written.
-/// - If all are trusted, the leftmost is the client: a request from within.
-/// - An entry that is not an address (`unknown`, `_hidden`, garbage), where one is needed, makes the key
-///   [malformed](NoKey::Malformed), as does a line whose quotes do not match, or more than 8192 bytes of it. What is
-///   to the right of the client is written by trusted proxies, so a client can bring that about for its own requests
-///   alone.
-/// - A field that is not there, though the peer is trusted, means that the request came from the peer.
+/// - If the peer is not trusted, it is the client, and the field is not read.
+/// - Otherwise the entries are read from the right. The first entry that is not a trusted proxy is the client. Everything
+///   to the left of it may be forged.
+/// - If all entries are trusted, the leftmost one is the client: the request came from the internal network.
+/// - The key is [malformed](NoKey::Malformed) if a needed entry is not an address (`unknown`, `_hidden`, garbage), if the
+///   quotes of a line do not match, or if the field has more than 8192 bytes. Trusted proxies write everything to the right
+///   of the client, so a client can cause this only for its own requests.
+/// - If the peer is trusted and the field is missing, the peer is the client.
 ///
-/// The field has to be chosen, and only that one is read: a proxy that writes one passes on what the client sends as
-/// the other.
+/// Only the chosen field is read. A proxy that writes one of the two fields passes on the other one as the client sent it.
 ///
-/// Addresses may have ports (`192.0.2.7:4711`, `[2001:db8::7]:4711`) and brackets. Empty entries are skipped, and
-/// several lines are one list (RFC 9110 §5.6.1).
+/// Addresses may have ports (`192.0.2.7:4711`, `[2001:db8::7]:4711`) and brackets. Empty entries are skipped, and several
+/// lines form one list (RFC 9110 §5.6.1).
 ///
 /// ```
 /// use flowgate_tower::RequestHead;
@@ -62,7 +60,7 @@ enum Field {
 }
 
 impl TrustedProxies {
-    /// Proxies at these addresses, which write `X-Forwarded-For`, as most do.
+    /// Trusts proxies at these addresses, which write `X-Forwarded-For`, as most proxies do.
     ///
     /// ```
     /// use flowgate_tower::RequestHead;
@@ -85,7 +83,7 @@ impl TrustedProxies {
         Self::new(ranges, Field::XForwardedFor)
     }
 
-    /// Proxies at these addresses, which write `Forwarded` (RFC 7239).
+    /// Trusts proxies at these addresses, which write `Forwarded` (RFC 7239).
     ///
     /// ```
     /// use flowgate_tower::RequestHead;
@@ -114,8 +112,9 @@ impl TrustedProxies {
         }
     }
 
-    /// Trusts whoever is connected, at whatever address or none: for a server that only its proxy can reach, as through
-    /// a Unix socket.
+    /// Trusts every peer, whatever its address.
+    ///
+    /// Use this for a server that only its proxy can reach, for example through a Unix socket.
     ///
     /// ```
     /// use flowgate_tower::RequestHead;
@@ -135,7 +134,7 @@ impl TrustedProxies {
         }
     }
 
-    /// Who is in front of the proxies.
+    /// The address of the client in front of the proxies.
     pub(super) fn client(
         &self,
         peer: Option<IpAddr>,

@@ -119,8 +119,8 @@ mod tests {
         each: ms(100),
     };
 
-    /// What is known of the rest of a window after responses that were sent and received at these milliseconds, with what
-    /// remained. Unknown is 1 s.
+    /// The rest of a window, after responses that were sent and received at these milliseconds, with what remained. If the
+    /// rest is unknown, it is 1 s.
     fn rest(responses: &[(u64, u64, u64)]) -> Option<u64> {
         let at = |at_ms| Timestamp::ORIGIN + ms(at_ms);
         let mut heard = None;

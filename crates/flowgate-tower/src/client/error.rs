@@ -3,7 +3,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// The reason why a request was not sent, or the error of the client that sent it.
+/// A request that was not sent, or the error of the client that sent it.
 ///
 /// ```
 /// use flowgate::{Keyed, ManualClock};
@@ -36,7 +36,7 @@ use std::time::{Duration, SystemTime};
 pub enum ClientError<E> {
     /// The request names no host, and the layer has no [default](super::ClientLayer::default_host).
     NoHost,
-    /// The request was not sent: its host has asked for a pause beyond the maximum wait.
+    /// The request was not sent: its host has requested a pause beyond the maximum wait.
     Paused(NotSent),
     /// The request was not sent: the limit would not have granted it within the maximum wait, or refused it.
     Denied(Denied, NotSent),
@@ -44,7 +44,7 @@ pub enum ClientError<E> {
     Client(E),
 }
 
-/// When a request that was not sent can be repeated.
+/// The time at which a request that was not sent can be repeated.
 ///
 /// ```
 /// use flowgate::{Keyed, ManualClock};
@@ -104,8 +104,9 @@ impl NotSent {
         self.failed_at.checked_add(self.retry_after?)
     }
 
-    /// Returns how long the request had waited before it failed. `None` if it failed without a wait, because its time
-    /// was known beforehand.
+    /// Returns how long the request had waited before it failed.
+    ///
+    /// `None` if it failed without a wait, because its wait was certain to be too long.
     pub fn waited(&self) -> Option<Duration> {
         self.waited
     }
@@ -117,18 +118,19 @@ impl<E> ClientError<E> {
         matches!(self, Self::Client(_))
     }
 
-    /// Returns the least time, from the failure on, after which to repeat a request that was not sent. `None` if it is not
-    /// known, or if the request was sent.
+    /// Returns the least time to wait before the request is repeated, counted from the failure.
+    ///
+    /// `None` if the time is not known, or if the request was sent.
     pub fn retry_after(&self) -> Option<Duration> {
         self.not_sent()?.retry_after()
     }
 
-    /// Returns the same as a time of the system's clock, to store or to display.
+    /// Returns [`retry_after`](Self::retry_after) as a time of the system's clock, to store or to display.
     pub fn not_before(&self) -> Option<SystemTime> {
         self.not_sent()?.not_before()
     }
 
-    /// Returns whether the request failed without a wait, because it was known that it would have to wait for too long.
+    /// Returns whether the request failed without a wait, because its wait would be too long.
     pub fn was_known_beforehand(&self) -> bool {
         self.not_sent().is_some_and(|not| not.waited().is_none())
     }

@@ -1,4 +1,4 @@
-//! The client's side: a layer that waits before it sends, and heeds what servers answer.
+//! A layer for clients, which waits before it sends, and follows the limits that servers report.
 
 mod advice;
 mod countdown;
@@ -22,7 +22,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower_layer::Layer;
 
-/// **A request waits until its limit grants it**, and until the pause is over that its host has asked for.
+/// **A tower layer for clients that keep within their own and their hosts' limits.**
+///
+/// A request waits until its limit grants it, and until the pause that its host has requested is over.
 ///
 /// ```
 /// use flowgate::Keyed;
@@ -66,36 +68,36 @@ use tower_layer::Layer;
 ///
 /// # `RateLimit` is trusted only as far as needed
 ///
-/// A server that says `r=0;t=1` after each request means "more in up to one second", as `t` is rounded up. A client
-/// that waited for the whole second would send one request per second to a server that allows 100. So:
+/// A server that sends `r=0;t=1` after each request means "more in up to one second", as `t` is rounded up. A client that
+/// waited for the whole second would send one request per second to a server that allows 100. So:
 ///
 /// - With our extension `t_us`, which [`LimitLayer`](crate::LimitLayer) sends, the wait is that time. An exact time also
 ///   replaces a `Retry-After` that is the same time rounded up.
 /// - Without it, the wait is `t` − 1 s, which is certain.
 /// - The wait counts from when the request was sent. The first `r=0` after other responses ends a burst: there, the wait
 ///   counts from the response, and without `t_us` it is `t`, if there is a policy.
-/// - If a refusal shows that a wait was too short, the whole time is waited for, from the response: after the next 16
-///   such responses, then after 32, up to 1,024. What rounding up can have added then counts twice at the end of a
-///   burst, then four times, up to `t`.
+/// - If a refusal shows that a wait was too short, the layer waits for the whole time, from the response. It does so after
+///   the next 16 such responses, then after 32, up to 1,024. At the end of a burst, the time that rounding up can have
+///   added then counts twice, then four times, up to `t`.
 /// - If `r` fell by one for each request, while a bucket of this rate would have been refilled by four or more, the server
-///   has a fixed window. There, `r=0` is waited for until the window ends: `w` after the first response in which nearly
-///   all of the quota remained, and at most `t`. If that response was not heard, the wait is `t`.
-/// - The wait is never longer than the policy's `w` (with `t_us`: than twice that, as windows in segments take longer),
-///   and rounding up never adds more than `w / q`, the policy's time for one request.
+///   has a fixed window. After `r=0`, the layer then waits until the window ends. That is `w` after the first response in
+///   which nearly all of the quota remained, and at most `t`. Without such a response, the wait is `t`.
+/// - The wait is never longer than the policy's `w` (with `t_us`: than twice that, as windows in segments take longer), and
+///   rounding up never adds more than `w / q`, the policy's time for one request.
 ///
 /// [`heed_rate_limit(false)`](Self::heed_rate_limit) ignores the field.
 ///
 /// # After a pause
 ///
-/// A request whose turn comes during a pause gives its grant back and waits for the end of the pause. Then the requests
-/// that waited are sent one by one, at the rate of the limit's quota, even if the limit would allow a burst by then.
-/// If the pause was shorter than the quota's time for one request, they are sent in intervals of the pause's length.
-/// A limit without a quota uses the rate that the server's policy states, if it does.
+/// A request that is granted during a pause returns its grant and waits for the end of the pause. Then the requests that
+/// waited are sent one by one, at the rate of the limit's quota, even if the limit would allow a burst by then. If the
+/// pause was shorter than the quota's time for one request, they are sent in intervals of the pause's length. A limit
+/// without a quota uses the rate in the server's policy, if there is one.
 ///
-/// # Which clients
+/// # Supported clients
 ///
-/// Any [`Service`](tower_service::Service) of [`http`]'s requests and responses that can be cloned: hyper's and tonic's
-/// as they are, and reqwest's between two functions:
+/// Any [`Service`](tower_service::Service) of [`http`]'s requests and responses that can be cloned. hyper's and tonic's
+/// clients work unchanged, and reqwest's needs two functions:
 ///
 /// ```no_run
 /// use flowgate::Keyed;
@@ -118,12 +120,13 @@ use tower_layer::Layer;
 ///
 /// # Memory
 ///
-/// That of the limit, and about 250 bytes for each host
+/// The memory of the limit, and about 250 bytes for each host with one of these properties:
 ///
-/// - that has asked for a pause and was not heard of since, or whose `RateLimit` proved too early once,
-/// - or that sends `RateLimit` fields of a policy with more than one request per second.
+/// - It has requested a pause, and has sent no other response since.
+/// - Its `RateLimit` was once too early.
+/// - It sends `RateLimit` fields of a policy with more than one request per second.
 ///
-/// This is kept for at most 10,000 hosts. After that, the one whose pause ends first is forgotten.
+/// This is kept for at most 10,000 hosts. After that, the layer forgets the host whose pause ends first.
 pub struct ClientLayer<L: ClientLimit = AnyLimit> {
     pub(crate) rules: Arc<Rules<L>>,
 }
@@ -138,8 +141,10 @@ pub(crate) struct Rules<L> {
 }
 
 impl<L: ClientLimit> ClientLayer<L> {
-    /// Creates a layer that sends as `limit` grants, and uses its clock: a [`Keyed`](flowgate::Keyed) or
-    /// [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit) for each host, any other limit for all of them.
+    /// Creates a layer that sends requests as `limit` grants them, by the limit's clock.
+    ///
+    /// A [`Keyed`](flowgate::Keyed) or [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit) has a limit for each
+    /// host. All hosts share any other limit.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
@@ -201,8 +206,9 @@ impl<L: ClientLimit> ClientLayer<L> {
         self.with(|rules| rules.patience = Some(patience))
     }
 
-    /// Sets the first pause after a refusal that has no time, and the longest that it grows to (default: 500 ms and one
-    /// minute).
+    /// Sets the first and the longest pause after a refusal without a time.
+    ///
+    /// The default is 500 ms and one minute.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};

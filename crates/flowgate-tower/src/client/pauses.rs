@@ -17,7 +17,7 @@ const MAX_HOSTS: usize = 10_000;
 const WARY_FIRST: u16 = 16;
 const WARY_MOST: u16 = 1024;
 
-/// What is known of each host: until when nothing is sent to it, and how requests go on after that.
+/// The state of each host: until when nothing is sent to it, and how requests go on after that.
 pub(crate) struct Pauses {
     hosts: Mutex<HashMap<String, Pause>>,
     timer: Timer,
@@ -270,8 +270,8 @@ impl Pauses {
         after(now, rest.min(self.settings.most))
     }
 
-    /// The next pause after so many in a row: twice as long each time, less up to half of it at random, so that
-    /// clients which were turned away together do not come back together.
+    /// The next pause after `in_a_row` pauses. Each pause is twice as long as the one before, less up to half of it at
+    /// random, so that clients which were refused together do not come back together.
     fn backoff(&self, in_a_row: u32, now: Timestamp) -> Duration {
         let Settings { first, longest, .. } = self.settings;
         let doubled = 2u32

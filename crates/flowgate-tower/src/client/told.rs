@@ -8,7 +8,7 @@ const MAX_BYTES: usize = 4096;
 /// A reset above this is a second of the Unix epoch, not a delay; as a delay it would be 30 years.
 const EPOCH: u64 = 1_000_000_000;
 
-/// What the header fields of an answer say of a limit, as far as they do.
+/// What a server's header fields report about its limit.
 ///
 /// ```
 /// use flowgate_tower::client::Told;
@@ -32,7 +32,7 @@ const EPOCH: u64 = 1_000_000_000;
 /// | `RateLimit: limit=…, remaining=…, reset=…` | the same draft up to its 7th |
 /// | `RateLimit-Limit`, `-Remaining`, `-Reset`, also with `X-` | as many have them; a reset is a delay or a second of the Unix epoch |
 ///
-/// What cannot be read says nothing.
+/// A field that cannot be read is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Told {
@@ -50,7 +50,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// What these fields say; `now` is for dates.
+    /// Reads these header fields; `now` is the reference for dates.
     pub fn of(headers: &HeaderMap, now: SystemTime) -> Self {
         let mut told = Self::in_single_fields(headers, now);
         told.retry_after = headers
@@ -80,7 +80,7 @@ impl Told {
         told
     }
 
-    /// What is in fields of one number each.
+    /// The fields that contain one number each.
     fn in_single_fields(headers: &HeaderMap, now: SystemTime) -> Self {
         let number = |name: &str| {
             let value = headers

@@ -11,10 +11,10 @@ use flowgate::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A limit that all requests share: of rate, of concurrency, several behind a gate, or [one of your own](Custom).
+/// A limit that all requests share: a rate limiter, a concurrency limit, or a gate.
 ///
-/// Every limiter is one ([`From`]), by itself or in an [`Arc`] that the program keeps a handle of, as to change the
-/// quota.
+/// Every limiter converts into it ([`From`]), and so does [a limiter of your own](Custom). Pass the limiter by value, or in
+/// an [`Arc`] if the program keeps a handle to it, for example to change the quota.
 ///
 /// ```
 /// use flowgate::{ConcurrencyLimit, Striped, TokenBucket};
@@ -39,13 +39,13 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AnyLimit {
-    /// Of rate: tokens are spent.
+    /// A rate limiter: requests take tokens.
     Rate(Arc<dyn Limiter>),
-    /// Of concurrency: a slot is in use until the end of the response.
+    /// A concurrency limit: a permit is held until the end of the response.
     Concurrency(Arc<ConcurrencyLimit>),
-    /// Several, all or none.
+    /// Several limits: a request takes from all of them, or from none.
     Gate(Arc<Gate>),
-    /// One that is not of this library.
+    /// A limiter that is not part of this library.
     Custom(Arc<Custom>),
 }
 

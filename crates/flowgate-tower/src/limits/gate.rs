@@ -14,21 +14,21 @@ pub(super) fn token_of(limiter: &dyn Limiter) -> u64 {
     }
 }
 
-/// Gives back `n` tokens of each of its limiters of rate.
+/// Returns `n` tokens to each of its rate limiters.
 pub(super) fn refund(gate: &Gate, n: u64) {
     for_each_rate(gate, |limiter| {
         limiter.refund(n.saturating_mul(token_of(limiter)));
     });
 }
 
-/// Takes `n` more tokens of each of its limiters of rate.
+/// Takes `n` more tokens of each of its rate limiters.
 pub(super) fn charge(gate: &Gate, n: u64) {
     for_each_rate(gate, |limiter| {
         limiter.charge(n.saturating_mul(token_of(limiter)));
     });
 }
 
-/// Changes the limiters of rate of `gate`.
+/// Changes the rate limiters of `gate`.
 fn for_each_rate(gate: &Gate, change: impl Fn(&dyn Limiter)) {
     for name in gate.names() {
         gate.configure_limiter(name, &change);

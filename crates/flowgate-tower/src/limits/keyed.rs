@@ -10,8 +10,8 @@ use flowgate::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is different for keys that have two quotas. For each type by itself: that they differ in `KeyedAlgorithm::Quota` is
-/// nothing that implementations can be told apart by.
+/// The operations that differ between keys with one quota and keys with two. They are implemented for each type: two
+/// implementations cannot differ only in `KeyedAlgorithm::Quota`.
 pub trait Allowance: KeyedAlgorithm {
     /// Whether a key can have `own` instead of the table's quota.
     fn check<N: KeyNames>(keyed: &Keyed<Self, N>, own: Quota) -> Result<(), KeyedError>;
@@ -28,10 +28,10 @@ pub trait Allowance: KeyedAlgorithm {
         own: Quota,
     ) -> Option<KeyLimiter<'a, Self, N>>;
 
-    /// What keys without a quota of their own are allowed; `None`: two quotas.
+    /// The policy of keys without a per-key quota; `None`: two quotas.
     fn policy<N: KeyNames>(keyed: &Keyed<Self, N>) -> Option<Policy>;
 
-    /// How many units a token is, for keys without a quota of their own.
+    /// The number of units of a token, for keys without a per-key quota.
     fn token<N: KeyNames>(keyed: &Keyed<Self, N>) -> u64;
 }
 
@@ -69,7 +69,7 @@ macro_rules! with_one_quota {
 
 with_one_quota!(TokenBucket LeakyBucket FixedWindow SegmentedWindow);
 
-/// No key has quotas of its own.
+/// No key has per-key quotas.
 impl Allowance for DualTokenBucket {
     fn check<N: KeyNames>(_: &Keyed<Self, N>, _: Quota) -> Result<(), KeyedError> {
         Ok(())

@@ -79,7 +79,7 @@ where
         denied.limit() == Some(self.shared().names().count())
     }
 
-    /// By the slowest of them.
+    /// By the fastest of them, as at a gate: the others are budgets of longer periods.
     fn each(&self, key: &K) -> Option<Duration> {
         let limiter: &dyn Limiter = &self.keys().key(key);
         let times = [standing::each(limiter), gate::each(self.shared())];

@@ -27,7 +27,7 @@ use flowgate::{Denied, Gate, KeyedError, OwnedKeyPermit, OwnedPermit};
 use std::fmt;
 use wait::{KeyWait, Turn};
 
-/// Whatever a [`LimitLayer`](crate::LimitLayer) asks: [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
+/// The limit of a [`LimitLayer`](crate::LimitLayer): [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
 ///
 /// ```
 /// use flowgate::{ConcurrencyLimit, Keyed};
@@ -70,37 +70,39 @@ pub(crate) mod sealed {
         note = "a limiter of your own implements `CustomLimit`, and is passed as `Custom::new(limiter)`"
     )]
     pub trait Sealed: Clone + Send + Sync + 'static {
-        /// Whose limit it is, for as long as the request lasts.
+        /// The key of a request, kept for as long as the request lasts.
         type Key: Send + 'static;
 
-        /// A wait for a turn, by itself.
+        /// A wait in the queue.
         type Wait: Wait;
 
-        /// The clock that it decides by.
+        /// The clock of the limit.
         fn clock(&self) -> &Clock;
 
-        /// Whose request it is; `None` if no limit is meant for it.
+        /// The key of the request; `None` if the request has no limit.
         fn key(&self, request: &RequestHead<'_>) -> Result<Option<Self::Key>, Cause>;
 
-        /// Takes `cost` units, or one token, at once. What is held until the end, if it is more than tokens.
+        /// Takes `cost` units, or one token, without a wait. Returns the permits that are held until the end, if there are
+        /// any.
         fn try_take(&self, key: &Self::Key, cost: Option<u64>) -> Result<Option<Permit>, Denied>;
 
-        /// Whether its answer takes time. [`try_take`](Self::try_take) then refuses everything, and only a wait gets an answer.
+        /// Whether a decision takes time. [`try_take`](Self::try_take) then refuses everything, and only a wait gets a
+        /// decision.
         fn takes_time(&self, key: &Self::Key) -> bool;
 
-        /// Takes them in turn.
+        /// Takes them after a wait in the queue.
         fn wait(&self, key: &Self::Key, cost: Option<u64>, patience: Patience) -> Self::Wait;
 
-        /// How many units one token is.
+        /// The number of units of one token.
         fn token(&self, key: &Self::Key) -> u64;
 
-        /// Gives back `n` units that turned out not to be needed.
+        /// Returns `n` units that were not needed.
         fn refund(&self, key: &Self::Key, n: u64);
 
-        /// Takes `n` units more, for what has already been done.
+        /// Takes `n` more units for work that is already done.
         fn charge(&self, key: &Self::Key, n: u64);
 
-        /// How each of its limits stands now, or as it has said in `answer`.
+        /// The state of each of its limits now, or as it was reported in `answer`.
         fn standings(
             &self,
             key: &Self::Key,
@@ -112,15 +114,15 @@ pub(crate) mod sealed {
         /// The name of the limit that refused.
         fn name_of<'a>(&'a self, key: &Self::Key, denied: &Denied, names: &'a Names) -> &'a str;
 
-        /// Whether what refused is the client's own limit, not one that it shares with others.
+        /// Whether the limit that refused belongs to this client, and is not shared with others.
         fn is_the_clients(&self, key: &Self::Key, denied: &Denied) -> bool;
     }
 }
 
-/// What a limit has said to a request.
+/// The result of a limit for a request.
 pub type Answer<'a> = Result<Option<&'a Permit>, &'a Denied>;
 
-/// What a request holds while it lasts.
+/// What a request holds until it ends.
 pub enum Permit {
     Slots(OwnedPermit),
     Gate(OwnedPermit<Gate>),
@@ -147,11 +149,11 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// Why a request was not let through.
+/// The reason why a request was not admitted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
     Denied(Denied),
     NoKey(NoKey),
-    /// A quota of the key's own that this kind of limiter cannot keep.
+    /// A per-key quota that this kind of limiter cannot keep.
     Quota(KeyedError),
 }

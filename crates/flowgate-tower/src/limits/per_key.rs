@@ -7,7 +7,7 @@ use flowgate::{Clock, Denied, KeyedError, Quota};
 use std::fmt;
 use std::sync::Arc;
 
-/// A limit for each key: a [`Table`] of them, and where a request's key is found.
+/// A limit for each key: a [`Table`], and the source of the requests' keys.
 ///
 /// ```
 /// use flowgate::KeyedConcurrencyLimit;
@@ -35,7 +35,7 @@ pub struct PerKey<T, S: KeySource> {
 
 type OwnQuota<K> = Arc<dyn Fn(&RequestHead<'_>, &K) -> Option<Quota> + Send + Sync>;
 
-/// What becomes of a request that has no key, or one that cannot be read.
+/// The treatment of a request without a key, or with an unreadable one.
 ///
 /// ```
 /// use flowgate::{Keyed, TokenBucket};
@@ -65,13 +65,15 @@ type OwnQuota<K> = Arc<dyn Fn(&RequestHead<'_>, &K) -> Option<Quota> + Send + Sy
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Missing {
-    /// It is rejected: with `400 Bad Request`, or, if the server is to blame, `500 Internal Server Error`
+    /// The request is rejected with `400 Bad Request`.
+    ///
+    /// If the server's configuration is the reason, the status is `500 Internal Server Error`
     /// ([`NoKey`](crate::by::NoKey)).
     #[default]
     Reject,
     /// All such requests share this limit.
     Share(AnyLimit),
-    /// It is let through. Whoever leaves the key out then has no limit.
+    /// The request is admitted. A client that leaves out the key then has no limit.
     Exempt,
 }
 

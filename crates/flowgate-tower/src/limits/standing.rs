@@ -4,7 +4,7 @@ use super::Names;
 use flowgate::{Denied, Limiter, Policy, Quota, QuotaState, Snapshot};
 use std::time::Duration;
 
-/// How a limit stands at one instant.
+/// The state of a limit at one instant.
 #[derive(Debug)]
 pub struct Standing<'a> {
     pub name: &'a str,
@@ -27,7 +27,7 @@ pub enum Unit {
 }
 
 impl<'a> Standing<'a> {
-    /// Of any limiter of rate that has not got two quotas.
+    /// For any rate limiter that does not have two quotas.
     pub(super) fn of_limiter(name: &'a str, limiter: &dyn Limiter, policy: Option<Policy>) -> Self {
         let quota = policy.map(|policy| policy.quota);
         let is_steady = policy.is_some_and(|policy| policy.is_steady);
@@ -35,11 +35,11 @@ impl<'a> Standing<'a> {
         Self::of_rate(name, limiter.snapshot(), quota, is_steady, more)
     }
 
-    /// Of one of two quotas.
+    /// For one of two quotas.
     fn of_quota(name: &'a str, state: &QuotaState) -> Self {
         let token = state.quota.scale();
         let (limit, remaining) = in_tokens(state.snapshot, token);
-        // Under a second, there is nothing to report but if none is left.
+        // Under a second, there is nothing to report unless no token is left.
         let is_told = |wait: &Duration| remaining == 0 || *wait >= Duration::from_secs(1);
         Self {
             name,
@@ -52,7 +52,7 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Of a limit of rate. `more` says when as many units as it is given can be had.
+    /// For a rate limiter. `more` returns the time at which a number of units is available.
     pub(super) fn of_rate(
         name: &'a str,
         snapshot: Snapshot,
@@ -61,7 +61,7 @@ impl<'a> Standing<'a> {
         more: impl FnOnce(u64) -> Result<(), Denied>,
     ) -> Self {
         let token = quota.map_or(1, |quota| quota.scale());
-        // Whole tokens, so that nobody is told of one that is not there.
+        // Whole tokens, so that no client is promised a token that does not exist.
         let (limit, remaining) = in_tokens(snapshot, token);
         let more_after = match remaining {
             remaining if remaining >= limit => None,
@@ -88,7 +88,7 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Of a limiter that is not of this library, as it has said.
+    /// For a limiter that is not part of this library, as it has reported.
     pub(super) fn of_answer(
         name: &'a str,
         quota: Quota,
@@ -118,8 +118,10 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// What flows in during a whole number of seconds, as tokens and seconds: at least the limit, and at most 1 % less than
-    /// the quota. `None` if there is no quota, or if the seconds do not fit into a `u64`.
+    /// The refill of a whole number of seconds, as tokens and seconds.
+    ///
+    /// The number of tokens is at least the limit, and at most 1 % less than the quota allows. `None` if there is no quota,
+    /// or if the seconds do not fit into a `u64`.
     pub fn quota_and_window(&self) -> Option<(u64, u64)> {
         let quota = self.quota?;
         let limit = self.limit;
@@ -144,7 +146,7 @@ impl<'a> Standing<'a> {
             let flows_in = tokens_ns.checked_mul(window.into())? / period_ns;
             return Some((u64::try_from(flows_in).unwrap_or(u64::MAX), window));
         }
-        // So many fillings that rounding up is at most 1 %.
+        // A number of refills such that rounding up is at most 1 %.
         let times = (u128::from(MOST_SCALED) * tokens_ns).div_ceil(fills_ns);
         let window = times.checked_mul(fills_ns)?.div_ceil(tokens_ns);
         let quota = times.checked_mul(limit.into())?;
@@ -167,7 +169,7 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
     }
 }
 
-/// The time after which `answer` would be yes; 1 ns if it is by now.
+/// The time after which `answer` would be yes; 1 ns if it is yes already.
 fn time_until(answer: Result<(), Denied>) -> Option<Duration> {
     match answer {
         Ok(()) => Some(Duration::from_nanos(1)),
@@ -188,7 +190,7 @@ fn in_tokens(snapshot: Snapshot, token: u64) -> (u64, u64) {
     }
 }
 
-/// Tells how `limiter` stands, each of its quotas by itself.
+/// Reports the state of `limiter`, each of its quotas separately.
 pub(super) fn of_limiter(
     names: &Names,
     limiter: &dyn Limiter,
@@ -204,7 +206,7 @@ pub(super) fn of_limiter(
     tell(&Standing::of_limiter(&names.limit, limiter, policy));
 }
 
-/// Tells how each of two quotas stands.
+/// Reports the state of each of two quotas.
 pub(super) fn of_quotas(
     names: &Names,
     states: &[QuotaState; 2],
@@ -215,7 +217,9 @@ pub(super) fn of_quotas(
     }
 }
 
-/// The time for each token of `limiter`, by the faster of its quotas if it has two. `None` without a quota.
+/// The time for each token of `limiter`, by its faster quota.
+///
+/// `None` without a quota.
 pub fn each(limiter: &dyn Limiter) -> Option<Duration> {
     match limiter.policy() {
         Some(policy) => Some(each_of(policy.quota)),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A table of limits that knows keys of type `K`. Sealed.
+/// A table of limits with keys of type `K`. Sealed.
 ///
 /// | table | each key has |
 /// |---|---|
@@ -42,7 +42,7 @@ pub trait Table<K>: sealed::Sealed<K> {}
 
 impl<K, T: sealed::Sealed<K>> Table<K> for T {}
 
-/// What [`LimitLayer::keyed`](crate::LimitLayer::keyed) takes: a [`Table`], or an [`Arc`] of it.
+/// The argument of [`LimitLayer::keyed`](crate::LimitLayer::keyed): a [`Table`], or an [`Arc`] of it.
 ///
 /// ```
 /// use flowgate::KeyedConcurrencyLimit;
@@ -103,7 +103,7 @@ pub(crate) mod sealed {
         Wait, fmt,
     };
 
-    /// As the methods of [`Limits`](crate::Limits), for a key, and by a quota of its own if it has one.
+    /// The methods of [`Limits`](crate::Limits), for a key, and by its per-key quota if it has one.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` is not a table of limits for keys of type `{K}`",
         note = "tables are `Keyed`, `KeyedConcurrencyLimit`, `KeyedGate` and `AnyKeyed`",
@@ -113,7 +113,7 @@ pub(crate) mod sealed {
     pub trait Sealed<K>: fmt::Debug + Send + Sync + 'static {
         type Wait: Wait;
 
-        /// Whether a key can have this quota of its own.
+        /// Whether a key can have this per-key quota.
         fn check(&self, own: Quota) -> Result<(), KeyedError> {
             let _ = own;
             Ok(())

@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// A wait for what a request holds while it lasts, if it is more than tokens.
+/// A wait that returns the permits of a request, if it has any.
 pub trait Wait: Future<Output = Result<Option<Permit>, Denied>> + Unpin + Send + 'static {
-    /// Whether it was for a turn, and not only for an answer.
+    /// Whether it was a wait in a queue, and not only for a decision.
     fn has_waited(&self) -> bool {
         true
     }
 }
 
-/// How long a wait may last.
+/// The maximum length of a wait.
 #[derive(Clone, Copy, Debug)]
 pub enum Patience {
     Endless,

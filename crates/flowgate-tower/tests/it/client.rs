@@ -338,17 +338,9 @@ fn c1_requests_that_waited_for_a_pause_leave_one_by_one() {
 
 /// Two quotas: a pause of a minute ends, and requests go on at 10 per second. Spread over the day, there would be one a minute
 /// as long as there are more.
-#[test]
-fn c2_after_a_pause_a_budget_of_the_day_slows_nothing() {
-    let time = ManualClock::new();
+fn goes_on_at_ten_per_second<L: ClientLimit>(time: &ManualClock, layer: ClientLayer<L>) {
     let host = Host::default();
-    let second = LeakyBucket::builder(Quota::per_second(10)).clock(&time);
-    let day = FixedWindow::builder(Quota::per_day(1000)).clock(&time);
-    let gate = Gate::builder()
-        .limit("second", second.build().expect("a bucket"))
-        .limit("day", day.build().expect("a window"))
-        .build();
-    let mut client = ClientLayer::new(gate.expect("a gate")).layer(host.clone());
+    let mut client = layer.layer(host.clone());
     host.will_say(429, &[("retry-after", "60")]);
     assert!(poll(std::pin::pin!(client.call(to("http://a/")))).is_ready());
     let mut line: Vec<_> = (0..50)
@@ -360,6 +352,29 @@ fn c2_after_a_pause_a_budget_of_the_day_slows_nothing() {
         assert_eq!(served(&mut line), 1);
         time.advance(SECOND / 10);
     }
+}
+
+#[test]
+fn c2_after_a_pause_a_budget_of_the_day_slows_nothing() {
+    let time = ManualClock::new();
+    let second = LeakyBucket::builder(Quota::per_second(10)).clock(&time);
+    let day = FixedWindow::builder(Quota::per_day(1000)).clock(&time);
+    let gate = Gate::builder()
+        .limit("second", second.build().expect("a bucket"))
+        .limit("day", day.build().expect("a window"))
+        .build();
+    goes_on_at_ten_per_second(&time, ClientLayer::new(gate.expect("a gate")));
+}
+
+#[test]
+fn c2_after_a_pause_a_shared_budget_of_the_day_does_not_slow_a_key() {
+    let time = ManualClock::new();
+    let day = FixedWindow::builder(Quota::per_day(1000)).clock(&time);
+    let gate = Gate::builder()
+        .limit("day", day.build().expect("a window"))
+        .keyed("host", hosts(Quota::per_second(10), &time))
+        .build();
+    goes_on_at_ten_per_second(&time, ClientLayer::new(gate.expect("a gate")));
 }
 
 /// What a request was granted while its host asked for a pause, it gives back: tokens and permits.

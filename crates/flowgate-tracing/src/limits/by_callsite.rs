@@ -46,8 +46,8 @@ impl<T> ByCallsite<T> {
         None
     }
 
-    /// What there is for the callsite, or is now. Of several threads that come with a new one at once, one makes it
-    /// and the others wait for that.
+    /// The value of the callsite, which is created if there is none. If several threads come with a new callsite
+    /// concurrently, one thread creates the value, and the others wait for it.
     pub(super) fn get_or_insert(&self, metadata: &Metadata<'_>, make: impl Fn() -> T) -> &T {
         let callsite = metadata.callsite();
         let mut link = self.chain(&callsite);

@@ -1,19 +1,19 @@
-//! Whether an event may be heard, and how many like it were not; what filter and layer share.
+//! Decides whether an event may be logged, and counts the others; filter and layer share it.
 //!
 //! | field | read by | written by | ordering |
 //! |---|---|---|---|
-//! | `untold` of a `Site`, of the cells of `Values` | who tells, and takes all of it | each event that is left out adds one | relaxed: only its own value matters |
-//! | `look_ns` | events that are heard; who looks takes it | the first event that is left out; who looks, and has found something that is not silent yet | released and acquired, so that who looks sees what it is about |
-//! | `seen`, `look_ns` of a `Site`; `of` of a cell | who looks | the same, and the first event that is left out | relaxed: an old one makes a summary come early or late |
+//! | `untold` of a `Site`, of the cells of `Values` | the thread that reports, and takes all of it | each event that is left out adds one | relaxed: only its own value matters |
+//! | `look_ns` | events that are logged; the thread that looks takes it | the first event that is left out; a thread that looks, and has found something that is not silent yet | released and acquired, so that the thread sees what it looks for |
+//! | `seen`, `look_ns` of a `Site`; `of` of a cell | the thread that looks | the same thread, and the first event that is left out | relaxed: an old value makes a summary come early or late |
 //!
-//! An event that is left out is counted by one addition, and taken out by one exchange, so that what was said, and
-//! what is still to be said, add up to the events that were left out, on every schedule.
+//! An event that is left out is counted by one addition, and taken out by one exchange. So the reported events and the
+//! unreported ones add up to the events that were left out, on every schedule.
 //!
 //! # Silence
 //!
-//! The first event of a callsite that is left out sets a time, at which events that are heard, of whichever callsite, look how
-//! many have been left out by then. A second look that finds no more has found silence. A look at all callsites is paid for by
-//! the first event that was left out of one of them, and values are looked at in steps of bounded length.
+//! The first event of a callsite that is left out sets a time. After this time, an event that is logged, of any callsite,
+//! looks how many have been left out by then. A second look that finds no more has found silence. The first event that was
+//! left out of any callsite pays for a look at all callsites. Values are looked at in steps of bounded length.
 
 mod by_callsite;
 mod site;
@@ -36,7 +36,7 @@ use tracing_core::{Dispatch, Event, Level, Metadata};
 
 /// See the module.
 pub(crate) struct Limits {
-    /// That of callsites; held while it changes.
+    /// The quota of callsites; the lock is held while it changes.
     quota: Mutex<Quota>,
     clock: Clock,
     pub(crate) live: Live,
@@ -45,23 +45,23 @@ pub(crate) struct Limits {
     /// By their numbers.
     numbered: Mutex<Vec<Arc<Site>>>,
     values: Option<Values>,
-    /// When a callsite may have fallen silent; `u64::MAX`: nothing is untold.
+    /// When a callsite may have become silent; `u64::MAX`: nothing is unreported.
     look_ns: AtomicU64,
-    /// Where there are layers that tell.
+    /// The subscribers of layers that report.
     dispatches: Mutex<Vec<WeakDispatch>>,
-    /// How many threads ask these to.
+    /// The number of threads that flush now.
     flushing: AtomicUsize,
 }
 
-/// What has not been told that is to be told.
+/// The suppressed events to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Untold {
     All,
-    /// That of callsites which have fallen silent.
+    /// Those of callsites that have become silent.
     OfSilent,
 }
 
-/// Whether `at_ns` has come. If so, it is the caller's to look, and to set another one.
+/// Whether `at_ns` has come. If so, the caller must look, and set another time.
 fn is_time(at_ns: &AtomicU64, now_ns: u64) -> bool {
     if now_ns < at_ns.load(Ordering::Relaxed) {
         return false;
@@ -130,7 +130,7 @@ impl Limits {
         false
     }
 
-    /// Has `tell` say how many like this one, which is heard, were not, if there were any.
+    /// Calls `tell` with the number of suppressed events like this one, which is logged, if there are any.
     pub(crate) fn told(&self, event: &Event<'_>, tell: impl FnOnce(&Event<'_>)) {
         let metadata = event.metadata();
         if self.live.is_exempt_level(metadata) {
@@ -152,8 +152,8 @@ impl Limits {
         summary.say(suppressed, text.as_deref(), event, tell);
     }
 
-    /// Has `tell` say how many events of callsites were left out that have fallen silent since. Mostly there are none, which
-    /// takes a load or two.
+    /// Calls `tell` with the number of suppressed events of callsites that have become silent. Usually there are none,
+    /// which costs one or two loads.
     #[inline]
     pub(crate) fn tell_silent(&self, mut tell: impl FnMut(&Event<'_>)) {
         self.look_at_values();
@@ -169,7 +169,8 @@ impl Limits {
         }
     }
 
-    /// Hands those that have fallen silent to `tell`, each with the time before which it is not to be told again.
+    /// Passes the callsites that have become silent to `tell`, each with the time before which it is not to be reported
+    /// again.
     #[cold]
     fn look_at_sites<'a>(&'a self, mut tell: impl FnMut(&'a Arc<Site>, u64)) {
         let now_ns = self.now_ns();
@@ -185,7 +186,7 @@ impl Limits {
         }
     }
 
-    /// Counts events of a callsite as left out by that, and no longer by their values.
+    /// Counts events of a callsite as left out by the callsite, and no longer by their values.
     fn take_over(&self, site: usize, n: u64) {
         let site = held(&self.numbered).get(site).map(Arc::clone);
         if let Some(site) = site {
@@ -194,11 +195,12 @@ impl Limits {
         }
     }
 
-    /// Has the layers that tell say what has not been told.
+    /// Has the layers that report do so now.
     ///
-    /// A layer can be reached with the context that it needs only by way of its subscriber. So each of these is asked whether
-    /// the summary of a callsite would be enabled, which only a layer that tells answers by [`tell_asked`](Self::tell_asked).
-    /// It denies, which ends the question, and has the subscriber forget what other filters have answered.
+    /// A layer can be reached with the context that it needs only through its subscriber. So this method asks each
+    /// subscriber whether the summary of a callsite would be enabled. Only a layer that reports handles this question, in
+    /// [`tell_asked`](Self::tell_asked). It denies, which ends the question, and makes the subscriber forget what other
+    /// filters have decided.
     pub(crate) fn flush(&self, untold: Untold) {
         let mut sites = Vec::new();
         match untold {
@@ -224,7 +226,7 @@ impl Limits {
             for dispatch in &known {
                 dispatch.enabled(metadata);
             }
-            // Some layers do not tell those in them of their dispatch.
+            // Some layers do not pass their dispatch on to the layers inside.
             dispatcher::get_default(|dispatch| dispatch.enabled(metadata));
             if site.untold() != 0 {
                 let again_ns = self.now_ns().saturating_add(self.silence_ns);
@@ -233,7 +235,7 @@ impl Limits {
         }
     }
 
-    /// Whether somebody asks for the summary of a callsite. If so, `tell` says it, if there is something left to say.
+    /// Whether this is the question for the summary of a callsite. If so, `tell` reports what is left to report.
     #[inline]
     pub(crate) fn tell_asked(
         &self,
@@ -258,14 +260,14 @@ impl Limits {
         true
     }
 
-    /// Keeps in mind where a layer that tells is.
+    /// Remembers the subscriber of a layer that reports.
     pub(crate) fn registered(&self, dispatch: &Dispatch) {
         let mut dispatches = held(&self.dispatches);
         dispatches.retain(|known| known.upgrade().is_some());
         dispatches.push(dispatch.downgrade());
     }
 
-    /// Events that were left out, and that nobody has been told of.
+    /// The suppressed events that have not been reported yet.
     pub(crate) fn suppressed(&self) -> u64 {
         let by_site: u64 = self.sites.iter().map(|site| site.untold()).sum();
         by_site + self.values.as_ref().map_or(0, Values::suppressed)
@@ -301,7 +303,7 @@ impl Limits {
         self.clock.now().as_nanos()
     }
 
-    /// When what was denied is allowed, if that is known, or else now.
+    /// The time at which a denied event would be allowed, or now if it is not known.
     fn allowed_ns(&self, denied: &Denied) -> u64 {
         let wait = denied.retry_after().unwrap_or_default();
         (self.clock.now() + wait).as_nanos()
@@ -319,7 +321,7 @@ impl Limits {
             site
         });
         if let Some(made_with) = made_with.get() {
-            // Whoever has changed it meanwhile may not have found this one.
+            // A concurrent change of the quota may not have found this callsite.
             let quota = held(&self.quota);
             if *quota != made_with {
                 set_quota_of(site, *quota);
@@ -339,12 +341,12 @@ fn set_quota_of(site: &Site, quota: Quota) {
     site.limiter.set_quota_with(quota, flowgate::Carry::Kept);
 }
 
-/// A panic while one of these is held leaves it whole.
+/// A panic while one of these locks is held leaves the data complete.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// While a thread asks layers to tell.
+/// Counts a thread while it flushes.
 struct Flushing<'a>(&'a AtomicUsize);
 
 impl<'a> Flushing<'a> {

@@ -1,4 +1,4 @@
-//! One callsite: its limit, and what of it has not been told.
+//! One callsite: its limit, and its suppressed events that are not reported yet.
 
 use crate::summary::Summary;
 use flowgate::TokenBucket;
@@ -46,7 +46,7 @@ impl Site {
         self.untold.load(Ordering::Relaxed)
     }
 
-    /// One of its events is left out. Returns whether it is the first that has not been told.
+    /// Counts a suppressed event. Returns whether it is the first that has not been reported.
     pub(super) fn leave_out(&self) -> bool {
         self.untold.fetch_add(1, Ordering::Relaxed) == 0
     }
@@ -57,7 +57,7 @@ impl Site {
         self.look_ns.store(look_ns, Ordering::Relaxed);
     }
 
-    /// Takes over `n` events that were left out by a value that has fallen silent. Returns when to tell of them.
+    /// Takes over `n` events that were left out by a value that has become silent. Returns when to report them.
     pub(super) fn take_over(&self, n: u64, now_ns: u64) -> u64 {
         let untold = self.untold.fetch_add(n, Ordering::Relaxed) + n;
         self.seen.store(untold, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Site {
         Look::At(again_ns)
     }
 
-    /// What has not been told, which the caller then tells.
+    /// The number of unreported events, which the caller then reports.
     pub(super) fn take_untold(&self) -> u64 {
         // Mostly there is nothing, and the cache line stays with whoever has it.
         match self.untold() {

@@ -17,7 +17,7 @@ pub(super) fn text(event: &Event<'_>, name: &str) -> Option<String> {
     print(event, name, &mut text).then_some(text)
 }
 
-/// Prints the value, and says whether there was one.
+/// Prints the value, and returns whether there was one.
 fn print(event: &Event<'_>, name: &str, to: &mut impl Write) -> bool {
     // Most callsites do not have the field, and need not be visited.
     let Some(field) = event.metadata().fields().field(name) else {

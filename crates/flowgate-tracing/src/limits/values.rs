@@ -22,7 +22,7 @@ pub(crate) struct Values {
     cells: Box<[Cell]>,
     /// When the first of the cells may be of a value that has fallen silent.
     look_ns: AtomicU64,
-    /// From which cell on a look goes on; at the end, none is under way.
+    /// The cell at which a look continues; at the end, no look is in progress.
     looked_up_to: AtomicUsize,
 }
 
@@ -32,7 +32,7 @@ struct Cell {
     of: AtomicU64,
 }
 
-/// The callsite of the first event that has not been told, and when its value may have fallen silent.
+/// The callsite of the first event that has not been reported, and when its value may have become silent.
 ///
 /// ```text
 ///  63       44 43                       0
@@ -101,7 +101,7 @@ impl Values {
         value::hash(event, self.field, self.hasher.build_hasher())
     }
 
-    /// Whether an event with this value may be heard.
+    /// Whether an event with this value may be logged.
     pub(super) fn try_acquire(&self, value: u64) -> Result<(), Denied> {
         self.limits.try_acquire(&value)
     }
@@ -119,7 +119,7 @@ impl Values {
         }
     }
 
-    /// How many events with this value were left out and have not been told; the caller then tells.
+    /// The number of suppressed events with this value that have not been reported; the caller then reports them.
     pub(super) fn take_untold(&self, value: u64) -> u64 {
         let untold = &self.cell(value).untold;
         // Mostly there are none, and the cache line stays with whoever has it.
@@ -166,7 +166,7 @@ impl Values {
         }
     }
 
-    /// Hands over all that has not been told.
+    /// Passes on everything that has not been reported.
     pub(super) fn take_all(&self, mut take_over: impl FnMut(usize, u64)) {
         for cell in &self.cells {
             let untold = cell.untold.swap(0, Ordering::Relaxed);

@@ -1,11 +1,10 @@
 //! The approximate sliding window: two counters, and a straight line between them.
 //!
-//! Source: Cloudflare, *How we built rate limiting capable of scaling to millions of domains*, 2017; the
-//! same estimate is `freq_ctr` of HAProxy. Both divide, and round down; here it is compared multiplied out, so
-//! that nothing is rounded.
+//! Source: Cloudflare, *How we built rate limiting capable of scaling to millions of domains*, 2017. The same estimate is
+//! `freq_ctr` of HAProxy. Both divide, and round down. Here both sides are compared multiplied out, so that nothing is rounded.
 //!
-//! Time is cut into windows of one length. The state is [two counters](Counters): what was admitted in the current
-//! one, and what was admitted in the one before, which is taken to have been spread evenly:
+//! Time is cut into windows of one length. The state is [two counters](Counters): the admissions of the current window, and
+//! those of the previous one, which are assumed to have been spread evenly:
 //!
 //! ```text
 //!   ├──── previous ────┼──── current ─────┤
@@ -13,11 +12,11 @@
 //!                 ╰part╯        now           estimate = previous · part / length + current
 //! ```
 //!
-//! A `now` before the start counts as the start: the whole of both counters.
+//! A `now` before the start counts as the start: both counters count in full.
 
 use super::segmented_window::Counters;
 
-/// What is in force.
+/// The current limit and window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     /// The most that the estimate may be, in units.
@@ -84,7 +83,7 @@ impl Window {
             .saturating_sub(previous)
     }
 
-    /// What is left of the current window.
+    /// The rest of the current window.
     #[inline(always)]
     fn left_ns(self, state: State, now_ns: u64) -> u64 {
         self.length_ns - now_ns.saturating_sub(state.start)

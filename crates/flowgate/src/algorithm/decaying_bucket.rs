@@ -1,13 +1,14 @@
-//! The bucket whose outflow grows with its level.
+//! The bucket with an outflow that grows with its level.
 //!
-//! Source: Torricelli's bucket, made proportional: d level / d t = −level · ln 2 / half-life, the decay of
-//! radioactive matter and of a charged capacitor; as a counter, G. Cormode and others, *Forward Decay*, ICDE
-//! 2009.
+//! Source: Torricelli's bucket, made proportional: d level / d t = −level · ln 2 / half-life, the decay of radioactive matter
+//! and of a charged capacitor. As a counter: G. Cormode and others, *Forward Decay*, ICDE 2009.
 //!
-//! The state is the level and the time for which it holds, which is that of the last admission. An older `now`
-//! counts as that time. The level is in ticks, 2^`unit_shift` to a unit, and always rounded up, by less than 1.1
-//! ticks with each admission. That does not add up without end, because what was rounded decays like the rest:
-//! each admission adds at least one unit, so all roundings together are never more than 1.1 ticks of each unit
+//! The state is the level and the time for which it holds, which is the time of the last admission. An older `now` counts as
+//! that time. The level is in ticks, with 2^`unit_shift` ticks to a unit. It is always rounded up, by less than 1.1 ticks with
+//! each admission.
+//!
+//! These roundings do not add up without end, because they decay like the rest. Each admission adds at least one unit. So all
+//! roundings together are never more than 1.1 ticks for each unit in the level.
 //! that the level is made of.
 
 use super::half_life::{HalfLife, LEVEL_END};
@@ -15,16 +16,16 @@ use super::half_life::{HalfLife, LEVEL_END};
 /// The finest tick: 2⁻³² of a unit.
 const MAX_UNIT_SHIFT: u32 = 32;
 
-/// What is in force.
+/// The current capacity and half-life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     pub(crate) capacity_ticks: u64,
-    /// A unit is 2 to the power of this many ticks.
+    /// The number of ticks in a unit, as a power of two.
     pub(crate) unit_shift: u32,
     pub(crate) half_life: HalfLife,
 }
 
-/// A level in ticks, below [`LEVEL_END`], and when.
+/// A level in ticks, below [`LEVEL_END`], and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) time_ns: u64,
@@ -40,7 +41,7 @@ impl Bucket {
         } else {
             level_units
         };
-        // `most` shifted by so much stays below `LEVEL_END`.
+        // `most` shifted by this many bits stays below `LEVEL_END`.
         let fitting = most.leading_zeros() - LEVEL_END.leading_zeros() - 1;
         let unit_shift = if fitting < MAX_UNIT_SHIFT {
             fitting
@@ -62,7 +63,7 @@ impl Bucket {
         }
     }
 
-    /// In units.
+    /// The capacity in units.
     pub(crate) const fn capacity(&self) -> u64 {
         self.capacity_ticks >> self.unit_shift
     }
@@ -91,7 +92,7 @@ impl State {
     pub(crate) fn wait_ns(self, now_ns: u64, n: u64, bucket: &Bucket) -> u128 {
         let target = bucket.capacity_ticks - (n << bucket.unit_shift);
         match bucket.half_life.least_ns(self.level, target) {
-            // Also by an older clock.
+            // Also with an older clock reading.
             0 => 0,
             least_ns => (u128::from(self.time_ns) + least_ns).saturating_sub(u128::from(now_ns)),
         }
@@ -102,8 +103,8 @@ impl State {
         bucket.capacity_ticks.saturating_sub(self.level) >> bucket.unit_shift
     }
 
-    /// Takes out, at `now_ns`, what is left of `n` units that were poured in at `taken_ns`, and says of how many
-    /// that was all that is left.
+    /// Takes out, at `now_ns`, the rest of `n` units that were poured in at `taken_ns`. Also returns how many units that rest
+    /// belongs to.
     pub(crate) fn give_back(
         self,
         now_ns: u64,

@@ -1,7 +1,7 @@
 //! Two token buckets that are decided together, each kept as one time.
 //!
-//! Source: the dual leaky bucket of ATM (ATM Forum, *Traffic Management Specification 4.0*, 1996: one generic cell rate
-//! algorithm for the peak rate and one for the sustained rate), with a cost per operation; `Bandwidth` of bucket4j.
+//! Source: the dual leaky bucket of ATM (ATM Forum, *Traffic Management Specification 4.0*, 1996), with a cost per operation.
+//! It is one generic cell rate algorithm for the peak rate and one for the sustained rate. See also `Bandwidth` of bucket4j.
 //!
 //! Each bucket takes the step of [`token_bucket`], in ticks of its own rate: a nanosecond and a token are whole numbers of
 //! ticks, so nothing is rounded. An operation takes from both buckets or from neither:
@@ -16,9 +16,9 @@
 //!
 //! # Reservations
 //!
-//! A reservation takes its units from both buckets at the time at which it may be used, which is the first time that both
-//! hold them. In each bucket that is an ordinary grant at that time, so both bounds hold whatever comes after. Until then, the
-//! bucket that was waited for is in debt, so nothing is granted before a reservation that was made earlier.
+//! A reservation takes its units from both buckets at the time at which it may be used, which is the first time that both hold
+//! them. In each bucket that is an ordinary grant at that time, so both bounds hold whatever comes after. Until then, at least
+//! one bucket is in debt, so nothing is granted before a reservation that was made earlier.
 //!
 //! Therefore the last grant was at a time *t* with
 //!
@@ -26,13 +26,13 @@
 //!   t ≤ tat ≤ t + burst       in both buckets, however far t lies ahead
 //! ```
 //!
-//! and a pair of arrival times can be stored as two offsets from a common base, of which each needs hardly more bits than the
+//! and a pair of arrival times can be stored as two offsets from a common base. Each offset needs hardly more bits than the
 //! burst in ticks.
 
 use super::mul_div::mul_div;
 use super::token_bucket;
 
-/// One quota, in ticks of its own rate. See [`NONE`](Self::NONE) for where there is no second quota.
+/// One quota, in ticks of its own rate. [`NONE`](Self::NONE) means that there is no second quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     /// At most 2³¹.
@@ -48,12 +48,12 @@ pub(crate) type Buckets = [Bucket; 2];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(pub(crate) [u128; 2]);
 
-/// How long the longer of the two waits is.
+/// The longer of the two waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
     pub(crate) ticks: u128,
     pub(crate) ticks_per_ns: u64,
-    /// The index of the quota that takes that long.
+    /// The index of the quota with the longer wait.
     pub(crate) quota: usize,
 }
 
@@ -103,7 +103,7 @@ impl Bucket {
         tat.saturating_sub(self.burst_ticks())
     }
 
-    /// `ticks` in units, rounded up, so that no less is said to come back than does.
+    /// `ticks` in units, rounded up, so that the reported number is never too low.
     fn units_up(&self, ticks: u128) -> u64 {
         match self.unit_ticks {
             0 => 0,
@@ -137,7 +137,7 @@ pub(crate) const fn smaller(buckets: &Buckets) -> usize {
     (buckets[1].burst_units < buckets[0].burst_units) as usize
 }
 
-/// Takes `n` units, at most either burst, if both buckets hold them: the new state, or what has to be waited for.
+/// Takes `n` units, at most either burst, if both buckets hold them. Returns the new state, or the wait.
 #[inline(always)]
 pub(crate) fn take(
     buckets: &Buckets,
@@ -174,10 +174,10 @@ fn longer(buckets: &Buckets, missing: [u128; 2]) -> Shortage {
     }
 }
 
-/// Takes `n` units, at most either burst, at the first time that both buckets hold them: the new state, and that time in
-/// whole nanoseconds, rounded up.
+/// Takes `n` units, at most either burst, at the first time that both buckets hold them. Returns the new state, and that time
+/// in whole nanoseconds, rounded up.
 ///
-/// The bucket that is waited for is charged at the exact time, so that a series of reservations does not drift. The other
+/// The bucket that has the longer wait is charged at the exact time, so that a series of reservations does not drift. The other
 /// one, if it is full by then, is charged at its next tick.
 pub(crate) fn reserve(buckets: &Buckets, state: State, now_ns: u64, n: u64) -> (State, u128) {
     let held = |index: usize| {
@@ -197,8 +197,8 @@ pub(crate) fn reserve(buckets: &Buckets, state: State, now_ns: u64, n: u64) -> (
     (State([first, second]), first_ns.max(second_ns))
 }
 
-/// A lower bound of the wait for `n` units, at most either burst, after `ahead` more: in nanoseconds, and the quota that
-/// takes so long. It is exact if nothing was given back and no quota changed.
+/// A lower bound of the wait for `n` units, at most either burst, after `ahead` more: in nanoseconds, and the quota with that
+/// wait. It is exact if nothing was returned and no quota changed.
 pub(crate) fn delay(
     buckets: &Buckets,
     state: State,
@@ -238,10 +238,10 @@ pub(crate) fn full_at_ns(buckets: &Buckets, state: State) -> u128 {
     full_ns(0).max(full_ns(1))
 }
 
-/// Gives the newest `n` units back to both, as if they had never been taken: the new state, and how many units that is in the
-/// bucket that had more of them missing. What has flowed in again does not come back.
+/// Returns the newest `n` units to both buckets, as if they had never been taken. The result is the new state, and how many
+/// units that is in the bucket that had more of them missing. Units that have flowed in again do not come back.
 ///
-/// Nobody may have been told a time at or after `now_ns`.
+/// No reservation may start at or after `now_ns`.
 pub(crate) fn give_back(buckets: &Buckets, state: State, now_ns: u64, n: u64) -> (State, u64) {
     let give_back = |index: usize| {
         let (bucket, before) = (&buckets[index], state.0[index]);
@@ -253,14 +253,14 @@ pub(crate) fn give_back(buckets: &Buckets, state: State, now_ns: u64, n: u64) ->
     (State([first, second]), first_units.max(second_units))
 }
 
-/// Undoes an earlier grant of `n` units that led from one state to another: the new state, and how many units came back in the
-/// bucket that got more. Rounded toward refusing.
+/// Undoes an earlier grant of `n` units that led from one state to another. The result is the new state, and how many units
+/// came back in the bucket that got more. It is rounded toward refusing.
 ///
-/// Until the arrival time `after` the grant, a bucket is not full, so all that was taken since was added to that time, and is
-/// known. Without the grant, what was taken since would have been added to the state `before` it, or to a full bucket's, which
-/// is not later than now. From the arrival time on, nothing comes back: what was taken has flowed in again.
+/// Until the arrival time `after` the grant, a bucket is not full. All that was taken since was therefore added to that time,
+/// and is known. Without the grant, it would have been added to the state `before` the grant, or to the state of a full bucket,
+/// which is not later than now. From the arrival time on, nothing comes back: the units that were taken have flowed in again.
 ///
-/// Nobody may have been told a time at or after `now_ns`.
+/// No reservation may start at or after `now_ns`.
 pub(crate) fn undo(
     buckets: &Buckets,
     state: State,
@@ -283,11 +283,11 @@ pub(crate) fn undo(
     (State([first, second]), first_units.max(second_units))
 }
 
-/// `state` of the buckets `old` in those of `new`, whose token has `new_scale` units where it had `old_scale`: each bucket
-/// keeps its tokens, up to its new burst. A quota that is new starts full.
+/// Converts `state` from the buckets `old` to the buckets `new`. A token has `new_scale` units instead of `old_scale`. Each
+/// bucket keeps its tokens, up to its new burst. A quota that is new starts full.
 ///
-/// If the last grant lies ahead, at the time of a reservation, the tokens are those that are left right after it. What flows
-/// in until then does so at the slower of both rates. Rounded toward refusing, by less than two ticks in each bucket.
+/// If the last grant lies ahead, at the time of a reservation, the tokens are those that are left right after it. Until then,
+/// tokens flow in at the slower of both rates. The result is rounded toward refusing, by less than two ticks in each bucket.
 pub(crate) fn restated(
     (old, old_scale): (&Buckets, u64),
     (new, new_scale): (&Buckets, u64),
@@ -321,8 +321,8 @@ pub(crate) fn restated(
     State([restated(0), restated(1)])
 }
 
-/// A time, in whole nanoseconds, that no decision needs to look back beyond: at the last grant or before it, one of the
-/// buckets was empty. An arrival time before that may as well be at it.
+/// A time, in whole nanoseconds, that no decision needs to look back beyond. At the last grant or before it, one of the buckets
+/// was empty. An arrival time before that can be replaced by it.
 pub(crate) fn horizon_ns(buckets: &Buckets, state: State) -> u64 {
     let emptied_ns = |index: usize| {
         let bucket = &buckets[index];

@@ -1,11 +1,10 @@
 //! The fixed window, kept as one time.
 //!
-//! Source: folklore, as old as quotas. What is common to all of its forms is a count that begins anew
-//! when the window is over; what goes wrong in most of them is that count and window are two values, which
-//! two threads then change in turn.
+//! Source: folklore, as old as quotas. All of its forms share a count that starts again when the window is over. Most of them
+//! share a defect: count and window are two values, which two threads then change in turn.
 //!
-//! Here they are one number. A time is a whole number of nanoseconds and a nanosecond is a power of two
-//! of ticks, at least as large as the limit, so that the end of the window leaves the low digits free:
+//! Here they are one number. A time is a whole number of nanoseconds. A nanosecond is a power of two of ticks, at least as
+//! large as the limit, so that the end of the window leaves the low digits free:
 //!
 //! ```text
 //!   state  =  end of the window  +  count
@@ -16,18 +15,18 @@
 //!            1st       end         1st     end      anchored: a window begins with its first operation
 //! ```
 //!
-//! Adding a cost to the state counts it, comparing the state with a time tells whether the window is
-//! over, and both change with one swap.
+//! Adding a cost to the state counts it. Comparing the state with a time shows whether the window is over. Both change with one
+//! swap.
 
 use super::Ticks;
 
-/// What was counted.
+/// The count.
 #[inline(always)]
 pub(crate) fn count<T: Ticks>(state: T, ns: T) -> T {
     state.remainder_of_power(ns)
 }
 
-/// When the window ends.
+/// The time at which the window ends.
 #[inline(always)]
 pub(crate) fn end<T: Ticks>(state: T, ns: T) -> T {
     state - count(state, ns)
@@ -40,7 +39,7 @@ pub(crate) fn is_open<T: Ticks>(state: T, now: T, ns: T) -> bool {
     count != T::ZERO && now < state - count
 }
 
-/// What was counted in the window that is open at `now`.
+/// The count of the window that is open at `now`.
 #[inline(always)]
 pub(crate) fn used<T: Ticks>(state: T, now: T, ns: T) -> T {
     match is_open(state, now, ns) {
@@ -49,7 +48,7 @@ pub(crate) fn used<T: Ticks>(state: T, now: T, ns: T) -> T {
     }
 }
 
-/// How long it is until nothing is counted.
+/// The time until nothing is counted.
 pub(crate) fn resets_after<T: Ticks>(state: T, now: T, ns: T) -> T {
     match is_open(state, now, ns) {
         true => end(state, ns) - now,
@@ -57,8 +56,8 @@ pub(crate) fn resets_after<T: Ticks>(state: T, now: T, ns: T) -> T {
     }
 }
 
-/// The state of the window that `now` counts in: the one that is open, or one that ends as a `new` one would, but not earlier
-/// than one that there has been already.
+/// The state of the window in which `now` counts: the open one, or one that ends when a `new` one would, but not earlier than
+/// any previous window.
 #[inline(always)]
 pub(crate) fn window<T: Ticks>(state: T, now: T, ns: T, new: impl FnOnce() -> T) -> T {
     match is_open(state, now, ns) {
@@ -67,8 +66,7 @@ pub(crate) fn window<T: Ticks>(state: T, now: T, ns: T, new: impl FnOnce() -> T)
     }
 }
 
-/// Counts `cost ≤ limit` in the window that `state` stands for, if there is room: the new state, or how many
-/// ticks it is until the window ends.
+/// Counts `cost ≤ limit` in the window of `state`, if there is room. Returns the new state, or the ticks until the window ends.
 #[inline(always)]
 pub(crate) fn take<T: Ticks>(state: T, now: T, cost: T, limit: T, ns: T) -> Result<T, T> {
     if count(state, ns) + cost <= limit {

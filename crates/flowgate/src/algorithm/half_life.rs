@@ -1,18 +1,17 @@
 //! Exponential decay in integers: the same on every machine, rounded up, and never rising with time.
 //!
-//! What is left of a level after `t` is level · 2^(−t / half-life). The exponent is split into whole half-lives, which
-//! are shifts, and a fraction of one, kept in 52 bits and rounded down, which decays too little. The
-//! fraction's first 18 bits are looked up in three tables of 64; the rest is so small that three terms of
-//! the series are enough:
+//! After a time `t`, level · 2^(−t / half-life) is left of a level. The exponent is split into whole half-lives, which are
+//! shifts, and a fraction of one. The fraction is kept in 52 bits and rounded down, which decays too little. Three tables of 64
+//! give its first 18 bits. The rest is so small that three terms of the series are enough:
 //!
 //! ```text
 //!  fraction   51 ···· 46 45 ···· 40 39 ···· 34 33 ······················· 0
 //!              COARSE     MIDDLE     FINE       1 − x + x²/2, x = ln 2 · rest
 //! ```
 //!
-//! The tables are products of √½, √√½, √√√½ and so on. Everything is rounded up, all in all by less than
-//! 2⁻⁵⁶ of itself, while a step of the fraction is ln 2 · 2⁻⁵²: so the power never rises from one step to the
-//! next, and a search for the least time is exact.
+//! The tables are products of √½, √√½, √√√½ and so on. Everything is rounded up, by less than 2⁻⁵⁶ of itself in total, while a
+//! step of the fraction is ln 2 · 2⁻⁵². So the power never rises from one step to the next, and a search for the least time is
+//! exact.
 
 /// 1 as a power: these have 63 bits behind the point.
 const ONE: u64 = 1 << 63;
@@ -50,7 +49,7 @@ impl HalfLife {
         }
     }
 
-    /// What is left of `level` after `elapsed_ns`, rounded up; nothing if it is less than 1.
+    /// The rest of `level` after `elapsed_ns`, rounded up; 0 if it is less than 1.
     #[inline(always)]
     pub(crate) fn left(self, level: u64, elapsed_ns: u64) -> u64 {
         if elapsed_ns < self.ns {
@@ -66,7 +65,7 @@ impl HalfLife {
         reduced(level, halvings, power(self.fraction(rest_ns)))
     }
 
-    /// At most what is left of `level` after `elapsed_ns`.
+    /// An upper bound of the rest of `level` after `elapsed_ns`.
     pub(crate) fn at_most_left(self, level: u64, elapsed_ns: u64) -> u64 {
         if elapsed_ns.is_multiple_of(self.ns) {
             let halvings = elapsed_ns / self.ns;
@@ -112,7 +111,7 @@ impl HalfLife {
     }
 }
 
-/// `level · power / 2^halvings`, rounded up; nothing if it is less than 1.
+/// `level · power / 2^halvings`, rounded up; 0 if it is less than 1.
 #[inline(always)]
 fn reduced(level: u64, halvings: u64, power: u64) -> u64 {
     let product = u128::from(level) * u128::from(power);

@@ -1,7 +1,7 @@
 //! The algorithms: pure steps from (state, now, cost) to (state, verdict).
 //!
-//! No atomics, no clock, no input or output. Whatever stores a limiter's state, in one word, in a
-//! table, in a simulator, runs the step that is written here and nowhere else.
+//! They use no atomics, no clock, no input or output. Whatever stores a limiter's state, such as a word, a table or a
+//! simulator, runs the steps that are written here, and no others.
 
 pub(crate) mod approximate_window;
 pub(crate) mod decaying_bucket;
@@ -16,10 +16,10 @@ pub(crate) mod warm_up;
 
 use core::ops::{Add, Rem, Sub};
 
-/// A number of ticks: a span of time, or an instant as the span since the clock's origin, counted in a
-/// unit fine enough that a nanosecond and a token are both whole numbers of it.
+/// A number of ticks: a length of time, or an instant as the time since the clock's origin. Ticks are so short that a
+/// nanosecond and a token are both whole numbers of ticks.
 ///
-/// The steps are generic so that one text serves the 64-bit and the 128-bit word.
+/// The steps are generic, so that one text serves the 64-bit and the 128-bit word.
 pub(crate) trait Ticks:
     Copy + Ord + Add<Output = Self> + Sub<Output = Self> + Rem<Output = Self> + Into<u128>
 {
@@ -30,11 +30,11 @@ pub(crate) trait Ticks:
     fn remainder_of_power(self, power: Self) -> Self;
 }
 
-/// What a step wants done to the state.
+/// The change of the state that a step requests.
 pub(crate) enum Step<R> {
-    /// Nothing.
+    /// No change.
     Stay(R),
-    /// This in its place.
+    /// This state instead.
     Move(u128, R),
 }
 

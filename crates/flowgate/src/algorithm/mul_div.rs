@@ -2,8 +2,7 @@
 
 /// a · b / d rounded down, and whether anything was cut off; `u128::MAX` if it is more than that.
 ///
-/// The product takes up to 256 bits, which a binary long division gets through; this is not a path that
-/// is in a hurry.
+/// The product takes up to 256 bits. A binary long division is enough, because no caller is performance-critical.
 pub(crate) fn mul_div(a: u128, b: u128, d: u128) -> (u128, bool) {
     if let Some(product) = a.checked_mul(b) {
         return (product / d, product % d != 0);

@@ -1,7 +1,7 @@
 //! The segmented window of one segment: two counters.
 //!
-//! It is the [sliding window](super::sliding_window) in segments as long as the window, of which two count at any time. So the sums are
-//! two numbers:
+//! It is the [sliding window](super::sliding_window) with segments as long as the window, of which two count at any time. So
+//! the sums are two numbers:
 //!
 //! ```text
 //!      previous       current      counts still
@@ -13,7 +13,7 @@
 
 use super::Ticks;
 
-/// What was admitted since `start`, and in the segment before that.
+/// The admissions since `start`, and those in the segment before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counters<T> {
     pub(crate) start: T,
@@ -41,8 +41,8 @@ impl<T: Ticks> Counters<T> {
         }
     }
 
-    /// Takes `n` if both counters are then at most the limit, by the counters in the segment of `now`; otherwise how long it is
-    /// until they can be.
+    /// Takes `n` if both counters are then at most the limit, by the counters in the segment of `now`. Otherwise returns the
+    /// time until they can be.
     pub(crate) fn take(mut self, now: T, n: u64, limit: u64, length: T) -> Result<Self, T> {
         if self.sum().saturating_add(n) <= limit {
             self.current += n;
@@ -56,7 +56,7 @@ impl<T: Ticks> Counters<T> {
         }
     }
 
-    /// Without `n` that were taken at `then`, as far as they are there; none if they are in neither counter.
+    /// Without `n` that were taken at `then`, as far as they are still counted; `None` if they are in neither counter.
     pub(crate) fn without(mut self, n: u64, then: T, length: T) -> Option<Self> {
         let counter = match then < self.start {
             true if self.start - then <= length => &mut self.previous,

@@ -2,7 +2,7 @@
 //!
 //! Source: folklore. The exact form is usually a log of times, and the form in segments a ring of counters.
 //!
-//! Time is cut into segments. What was admitted in a segment counts in it and in as many segments after it as a window has:
+//! Time is cut into segments. An admission counts in its segment and in the following segments that make up a window:
 //!
 //! ```text
 //!  segment      20       22       23       27       28      now in segment 28, 5 segments
@@ -11,19 +11,19 @@
 //!                        └── 124 − 113 = 11 units in the window
 //! ```
 //!
-//! Segments of a nanosecond are the exact window: what was admitted at a time counts until a window after it.
+//! Segments of a nanosecond are the exact window: an admission counts until one window after its time.
 //!
-//! The state is a history of [sums](Sum). Each has how many units there had been, until and with its segment. So the units of
-//! any run of segments are the difference of two sums, and to find out what counts is a search.
+//! The state is a history of [sums](Sum). Each sum is the number of units until the end of its segment. So the units of any run
+//! of segments are the difference of two sums, and a search finds the sums that count.
 
-/// How many units there had been, until and with a segment.
+/// The number of units until the end of a segment.
 pub(crate) trait Sum: Copy {
     fn segment(self) -> u64;
 
     /// The units after `older` until and with this.
     fn units_since(self, older: Self) -> u64;
 
-    /// Whether its segment is before `first`, or it stands for all that was before what is known.
+    /// Whether its segment is before `first`, or it represents everything before the known sums.
     fn is_before(self, first: u64) -> bool;
 
     /// The same, if its units are known.
@@ -33,12 +33,12 @@ pub(crate) trait Sum: Copy {
     }
 }
 
-/// What counts for a decision, and how much may.
+/// The segments that count for a decision, and the limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) limit: u64,
     segment_ns: u64,
-    /// How many segments count beside that of the time.
+    /// The number of segments that count beside the segment of the time.
     segments: u64,
     /// The segment of the time: in segments of a nanosecond, the time.
     pub(crate) segment: u64,
@@ -58,8 +58,9 @@ impl Window {
         }
     }
 
-    /// The same for an admission that is dated `at_ns`, perhaps before the time, at which it is recorded: all counts that does
-    /// so at its date or was admitted since, so that no window holds more than the limit by the dates that are told either.
+    /// The same for an admission with the time `at_ns`, which may be earlier than the time at which it is recorded. The
+    /// admissions that count at `at_ns`, and all admissions since, count. So no window holds more than the limit, also by the
+    /// times of the grants.
     #[inline(always)]
     pub(crate) fn dated(self, at_ns: u64) -> Self {
         Self {
@@ -74,7 +75,7 @@ impl Window {
         n <= self.limit && used <= self.limit - n
     }
 
-    /// The instant at which `sum` counts no more.
+    /// The time from which `sum` no longer counts.
     #[inline(always)]
     pub(crate) fn leaves_ns(&self, sum: impl Sum) -> u128 {
         (u128::from(sum.segment()) + u128::from(self.segments) + 1) * u128::from(self.segment_ns)
@@ -89,7 +90,7 @@ impl Window {
     }
 }
 
-/// The sums that are known, in order, and the window that is asked about.
+/// The known sums, in order, and the window of a decision.
 pub(crate) struct History<'a, S, F> {
     pub(crate) window: &'a Window,
     /// Returns the oldest sum at 0, and the newest one at `end`.
@@ -101,8 +102,8 @@ pub(crate) struct History<'a, S, F> {
 }
 
 impl<S: Sum, F: Fn(u64) -> S> History<'_, S, F> {
-    /// Where a sum is that has left the window and shows that `n` units, at most the limit, fit into it: usually the one after
-    /// the hint; otherwise when enough has left the window.
+    /// Finds a sum that has left the window and shows that `n` units, at most the limit, fit into it. It is usually the one
+    /// after the hint. Otherwise returns the time at which enough has left the window.
     #[inline(always)]
     pub(crate) fn judge(&self, n: u64) -> Result<u64, u128> {
         let room = self.window.limit.saturating_sub(n);
@@ -122,7 +123,7 @@ impl<S: Sum, F: Fn(u64) -> S> History<'_, S, F> {
         Err(self.window.leaves_ns((self.at)(last + 1)))
     }
 
-    /// How many units fit.
+    /// The number of units that fit.
     pub(crate) fn room(&self) -> u64 {
         self.last_left().map_or(0, |(_, left)| {
             let used = self.newest.units_since(left);
@@ -130,7 +131,7 @@ impl<S: Sum, F: Fn(u64) -> S> History<'_, S, F> {
         })
     }
 
-    /// The last sum that has left the window, and where it is; if that is forgotten, where the oldest is that is known.
+    /// The last sum that has left the window, and its place. If that sum is forgotten, the place of the oldest known one.
     #[inline(always)]
     fn last_left(&self) -> Result<(u64, S), u64> {
         let first = self.window.first;
@@ -151,11 +152,11 @@ impl<S: Sum, F: Fn(u64) -> S> History<'_, S, F> {
     }
 }
 
-/// The last number before `end` for which `holds`, which is so for `from` and all up to one that is to be
-/// found, and for none after it.
+/// The last number before `end` for which `holds` is true. It is true for `from` and all numbers up to the one to find, and for
+/// none after it.
 ///
-/// Looks close to `from` first, and in at most 2 · log₂(`end` − `from`) places; if others
-/// change the answers meanwhile it still ends, with some number from `from` to before `end`.
+/// Looks close to `from` first, and in at most 2 · log₂(`end` − `from`) places. If other threads change the results in the
+/// meantime, it still ends, with some number from `from` to before `end`.
 #[inline(always)]
 pub(crate) fn last_that(from: u64, end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut last, mut step) = (from, 1);

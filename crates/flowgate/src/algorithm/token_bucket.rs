@@ -3,9 +3,8 @@
 //! Source: the generic cell rate algorithm (ATM Forum, *Traffic Management Specification 4.0*, 1996;
 //! ITU-T I.371), in its virtual scheduling form, with a cost per operation and a debt.
 //!
-//! The state is the *theoretical arrival time* `tat`: the instant at which the bucket will be full
-//! again if nobody takes anything. A bucket of `burst` tokens, of which each takes `token` ticks to
-//! flow in, holds at `now`
+//! The state is the *theoretical arrival time* `tat`: the time at which the bucket will be full if no operation takes anything
+//! until then. A bucket of `burst` tokens, each of which takes `token` ticks to flow in, holds at `now`
 //!
 //! ```text
 //!            0                         if now + burst ≤ tat      in debt, or just empty
@@ -17,13 +16,13 @@
 //!              ╰─ still missing ──╯╰──── level ───╯
 //! ```
 //!
-//! all in ticks (one nanosecond and one token are both whole numbers of ticks, so nothing is ever
-//! rounded). One number instead of (tokens, last refill) means that a `now` which is older than the
-//! last one sees a lower level and changes nothing for the others, and that there are no two values
-//! to keep in step.
+//! All values are in ticks: one nanosecond and one token are both whole numbers of ticks, so nothing is ever rounded.
 //!
-//! Sums cannot overflow: whoever stores `tat` sees to it that `now + burst + debt` and `tat + cost`
-//! fit, see [`crate::store::word`].
+//! The state is one number instead of two (tokens, last refill). So a `now` that is older than the last one sees a lower level
+//! and changes nothing for other callers, and there are no two values to keep in step.
+//!
+//! Sums cannot overflow: the code that stores `tat` ensures that `now + burst + debt` and `tat + cost` fit, see
+//! [`crate::store::word`].
 
 use super::Ticks;
 
@@ -43,14 +42,14 @@ pub(crate) fn take<T: Ticks>(tat: T, now: T, cost: T, burst: T) -> Result<T, T> 
     }
 }
 
-/// Takes `cost ≤ burst` whatever the level: the new state, and the instant at which it is covered.
+/// Takes `cost ≤ burst` whatever the level. Returns the new state, and the instant at which the cost is covered.
 pub(crate) fn reserve<T: Ticks>(tat: T, now: T, cost: T, burst: T) -> (T, T) {
     let next = tat.max(now) + cost;
     let covered = if next > burst { next - burst } else { T::ZERO };
     (next, covered.max(now))
 }
 
-/// Takes `cost ≤ burst + max_debt` unless the bucket is in debt: the next caller pays.
+/// Takes `cost ≤ burst + max_debt` unless the bucket is in debt. Later operations wait for the cost.
 pub(crate) fn overdraw<T: Ticks>(tat: T, now: T, cost: T, burst: T, max_debt: T) -> Result<T, T> {
     let horizon = now + burst;
     let next = tat.max(now) + cost;
@@ -70,8 +69,8 @@ pub(crate) fn overdraw<T: Ticks>(tat: T, now: T, cost: T, burst: T, max_debt: T)
     }
 }
 
-/// Takes `cost ≤ burst + max_debt` whatever the level: the new state, and the instant at which
-/// [`overdraw`] would have granted it.
+/// Takes `cost ≤ burst + max_debt` whatever the level. Returns the new state, and the instant at which [`overdraw`] would have
+/// granted it.
 pub(crate) fn reserve_overdraft<T: Ticks>(
     tat: T,
     now: T,
@@ -85,7 +84,7 @@ pub(crate) fn reserve_overdraft<T: Ticks>(
     (next, now.max(paid).max(shallow))
 }
 
-/// What the bucket holds; nothing while it is in debt.
+/// The level of the bucket; 0 while it is in debt.
 pub(crate) fn level<T: Ticks>(tat: T, now: T, burst: T) -> T {
     let horizon = now + burst;
     let tat = tat.max(now);
@@ -96,7 +95,7 @@ pub(crate) fn level<T: Ticks>(tat: T, now: T, burst: T) -> T {
     }
 }
 
-/// Puts `amount` back, as far as there is room for it.
+/// Returns `amount` to the bucket, as far as it has room.
 pub(crate) fn give_back<T: Ticks>(tat: T, now: T, amount: T) -> T {
     if tat <= now {
         return tat;
@@ -112,7 +111,7 @@ pub(crate) fn give_back<T: Ticks>(tat: T, now: T, amount: T) -> T {
 mod tests {
     use super::*;
 
-    /// Otherwise somebody with an older time would see what has never been there.
+    /// Otherwise a caller with an older time would see tokens that were never available.
     #[test]
     fn c4_c5_a_full_bucket_is_full_from_now_on() {
         assert_eq!(give_back(100_u128, 90, 5), 95);

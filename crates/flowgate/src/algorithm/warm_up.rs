@@ -1,10 +1,10 @@
-//! The limiter that warms up, kept as the next free time and what has been stored.
+//! The limiter that warms up, kept as the next free time and the store.
 //!
 //! Source: `SmoothWarmingUp` of Guava's `RateLimiter` (D. Kozlov, L. Wasserman, after an idea of D. Andreou),
 //! here in whole numbers and for any cold factor.
 //!
-//! Idle time stores permits, and stored permits mean a cold system: the more there are, the longer the
-//! interval between two of them.
+//! Idle time stores permits, and stored permits mean a cold system: the more there are, the longer the interval between two of
+//! them.
 //!
 //! ```text
 //!  interval
@@ -18,26 +18,27 @@
 //!      0          threshold  full
 //! ```
 //!
-//! Taking *n* moves leftward by *n*, and takes the time that is the area passed over; what is taken beyond
-//! what is stored costs the stable interval each. The time is not waited for by who takes, but by who comes
-//! next: the next free time moves by it. Idle time moves rightward, from nothing to full in one warm-up.
+//! Taking *n* moves leftward by *n*, and costs the time that is the area passed over. Permits beyond the store cost the stable
+//! interval each. The operation that takes does not wait for this time; the next one does, because the next free time moves by
+//! it. Idle time moves rightward, from nothing to full in one warm-up.
 //!
 //! # In whole numbers
 //!
-//! With *F* for the cold factor, *W* for the warm-up in ticks and *p* for the stable interval, let *y* be what is
-//! stored times *p*. Guava's definitions then come to
+//! Let *F* be the cold factor, *W* the warm-up in ticks and *p* the stable interval. Let *y* be the stored permits times *p*.
+//! Guava's definitions are then
 //!
 //! ```text
 //!   threshold = W / 2      full = W/2 + 2W/(1 + F)      y gained in a tick of idling = (F + 5) / 2(F + 1)
 //!   cost of y₁ → y₂ = (y₁ − y₂) + (F² − 1)/4W · (u₁² − u₂²)      where u = max(y − threshold, 0)
 //! ```
 //!
-//! which do not depend on the rate. So a change of rate that keeps *y* keeps the fraction that is stored, as
-//! in Guava. The state holds *b · y* where *b* = 2(F + 1)/h and *a* = (F + 5)/h for h = gcd(4, F + 1): a tick of idling
-//! adds *a*, a permit takes *b · p*, full is *a · W*, and all of these are whole. The quadratic term is
-//! rounded up to whole ticks, once for every grant; nothing else is rounded here.
+//! which do not depend on the rate. So a change of rate that keeps *y* keeps the stored fraction, as in Guava.
+//!
+//! The state holds *b · y*, where *b* = 2(F + 1)/h and *a* = (F + 5)/h for h = gcd(4, F + 1). A tick of idling adds *a*, a
+//! permit takes *b · p*, full is *a · W*, and all of these are whole. The quadratic term is rounded up to whole ticks, once for
+//! every grant. Nothing else is rounded here.
 
-/// What the costs are computed from.
+/// The numbers from which costs are computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Curve {
     /// The stable interval of one unit: *p*.
@@ -51,7 +52,7 @@ pub(crate) struct Curve {
 /// Both in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// When the next is granted.
+    /// The time of the next grant.
     pub(crate) next_free: u128,
     /// *b · y* at that instant.
     pub(crate) stored: u128,
@@ -159,11 +160,12 @@ impl Curve {
         self.rested(state, now)
     }
 
-    /// Takes back up to `n` of the units that were taken last, as far as their cost lies after `from`: the
-    /// state before them, to a tick or so for each grant, and how many.
+    /// Returns up to `n` of the units that were taken last, as far as their cost lies after `from`. The result is the state
+    /// before them, to a tick or so for each grant, and how many units came back.
     ///
-    /// Where the store is empty, it is not known how cold they found it, and none come back: to guess too warm
-    /// would let later ones through for less, and too cold as well, since who is late has less time to cool.
+    /// If the store is empty, it is not known how cold these units found it, and none come back. A guess that is too warm would
+    /// admit later units at a lower cost. So would a guess that is too cold, because a later operation leaves less time to
+    /// cool.
     pub(crate) fn give_back(&self, state: State, from: u128, n: u64) -> (State, u64) {
         let is_flat = self.cold_factor == 1 || self.warm_up_ticks == 0;
         if state.stored == 0 && !is_flat {

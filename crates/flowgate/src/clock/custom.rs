@@ -4,17 +4,17 @@ use crate::primitive::{AtomicU64, Ordering};
 use alloc::boxed::Box;
 use core::task::Waker;
 
-/// Where a [`Clock::custom`](crate::Clock::custom) gets the time from: a simulator, a hardware timer, a
-/// recorded trace.
+/// Source of time for [`Clock::custom`](crate::Clock::custom), such as a simulator.
 ///
-/// It should not run backward; if it does, limiters refuse more than they need to, and never grant
-/// anything extra. It must not call a limiter that runs on it: a limiter reads its clock while it
-/// holds a lock when it changes its quota or takes something back.
+/// Other examples are a hardware timer and a recorded trace.
 ///
-/// It should not panic. With the feature `std`, the panic ends at the clock: the panic hook reports it, and the clock
-/// returns the latest time that it has returned before. So no permit and no token is lost, and no queue stands still.
-/// A [`wake_at`](Self::wake_at) that panics counts as one that returns `false`. Without `std`, the panic reaches the
-/// caller, and what the caller was doing may be half done.
+/// - A source should not run backward. If it does, limiters refuse more than necessary, and never admit more.
+/// - A source must not call a limiter that uses it: when a limiter changes its quota or returns units, it reads its clock under
+///   a lock.
+/// - A source should not panic. With the feature `std`, the panic ends at the clock. The panic hook reports it, and the clock
+///   returns the latest time that it has returned before. So no permit and no token is lost, and every queue goes on. If
+///   [`wake_at`](Self::wake_at) panics, it counts as `false`. Without `std`, the panic reaches the caller, and the caller's
+///   operation may be half done.
 ///
 /// ```
 /// use flowgate::{Clock, Source};
@@ -28,21 +28,24 @@ use core::task::Waker;
 /// assert_eq!(Clock::custom(Uptime).now().as_nanos(), 42_000);
 /// ```
 pub trait Source: Send + Sync {
-    /// Nanoseconds since an origin of your choice.
+    /// Returns nanoseconds since an origin of your choice.
     fn now_ns(&self) -> u64;
 
-    /// Has `waker` woken when this source tells `at` or later, and answers `true`; or answers `false`, which is
-    /// what it does unless you write it.
+    /// Wakes `waker` when this source shows `at` or later, and returns `true`.
     ///
-    /// After `false`, whoever waits sleeps for as long in real time as the source still has to go, looks at it again,
-    /// and so on: right for a source that keeps step with real time, late for one that runs ahead of it, look after look
-    /// for one that lags or stands still. Without the feature `std` there is nothing to sleep on, and it is look after
-    /// look for every source.
+    /// The default implementation returns `false`.
     ///
-    /// After `true`, whoever waits relies on it. A source that tells `at` already wakes at once. To wake too early,
-    /// twice, or somebody who has given up does no harm: the woken look at the clock, and ask again if they have to.
-    /// For a clone of `waker` the source finds room itself; clones of equal wakers can be told by
-    /// [`Waker::will_wake`]. Wake it with no lock held: it may call this source.
+    /// - After `false`, the waiter sleeps in real time for the rest of the wait, reads the source again, and so on. This is
+    ///   right for a source that keeps step with real time. The waiter is late if the source runs faster, and reads it
+    ///   repeatedly if the source is slower or stands still. Without the feature `std` the waiter cannot sleep, and reads every
+    ///   source repeatedly.
+    /// - After `true`, the waiter relies on the source. If the source shows `at` already, it wakes the waiter immediately.
+    ///
+    /// It does no harm to wake a waiter too early, twice, or after it has given up: it reads the clock, and asks again if
+    /// necessary.
+    ///
+    /// The source stores a clone of `waker`. [`Waker::will_wake`] detects clones of equal wakers. Hold no lock while you wake
+    /// it, because it may call this source.
     ///
     /// ```
     /// use flowgate::{Clock, Source, Timestamp};
@@ -94,8 +97,10 @@ pub trait Source: Send + Sync {
         false
     }
 
-    /// What this source tells at `instant`, or at its origin for an earlier one; `None`, unless you write it: it does not know.
-    /// For deadlines that are told as an [`Instant`](std::time::Instant) ([`Deadline`](crate::Deadline)).
+    /// Returns the time that this source shows at `instant`; `None` by default.
+    ///
+    /// For an instant before its origin, the source returns the origin. This serves deadlines that are given as an
+    /// [`Instant`](std::time::Instant) ([`Deadline`](crate::Deadline)).
     ///
     /// ```
     /// use flowgate::{Clock, Source, Timestamp};
@@ -128,7 +133,7 @@ pub trait Source: Send + Sync {
 
 pub(super) struct Custom {
     source: Box<dyn Source>,
-    /// The latest that `source` has told.
+    /// The latest time that `source` has returned.
     latest_ns: AtomicU64,
 }
 
@@ -140,7 +145,7 @@ impl Custom {
         }
     }
 
-    /// The latest that was told before, if the source panics: an old time grants nothing extra.
+    /// If the source panics, returns the latest time that was returned before: an old time admits nothing extra.
     pub(super) fn now(&self) -> Timestamp {
         let now_ns = match survive(|| self.source.now_ns()) {
             Some(now_ns) => now_ns,
@@ -150,12 +155,12 @@ impl Custom {
         Timestamp::from_nanos(now_ns)
     }
 
-    /// Whether the source is going to wake `waker` at `at`.
+    /// Returns whether the source will wake `waker` at `at`.
     pub(super) fn wake_at(&self, at: Timestamp, waker: &Waker) -> bool {
         survive(|| self.source.wake_at(at, waker)).unwrap_or(false)
     }
 
-    /// As the source knows it; none if that panics.
+    /// Returns the time that the source shows at `instant`; `None` if that panics.
     #[cfg(feature = "std")]
     pub(super) fn timestamp_of(&self, instant: std::time::Instant) -> Option<Timestamp> {
         survive(|| self.source.timestamp_of(instant)).flatten()

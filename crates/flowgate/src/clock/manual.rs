@@ -6,18 +6,19 @@ use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
-/// A clock that moves only when it is told to: forward, by a jump, or backward.
+/// Clock for tests that moves only when told: forward, in jumps, or backward.
 ///
-/// It starts at the origin. Clones are handles on the same clock, so a test keeps one and gives the
-/// limiter another: `TokenBucket::builder(quota).clock(&time)`.
+/// It starts at the origin. Clones are handles on the same clock, so a test keeps one handle and gives the limiter another:
+/// `TokenBucket::builder(quota).clock(&time)`.
 ///
-/// Whoever moves it wakes those who wait for the new time, in the order of their times, before
-/// [`advance`](Self::advance) or [`set`](Self::set) returns, and after the clock tells the new time. Waking is not
-/// running: a task that is woken runs when its runtime polls it, a thread when it is scheduled. Should a waker panic,
-/// so does whoever moved the clock; those behind it are woken when it moves again.
+/// [`advance`](Self::advance) and [`set`](Self::set) wake all waiters whose time has come, in the order of their times. They do
+/// so after the clock shows the new time, and before they return. A woken task runs when its runtime polls it, and a woken
+/// thread when it is scheduled.
 ///
-/// Moving it takes no lock while nobody waits, so an interrupt handler may do it. With somebody waiting, it must not
-/// interrupt what uses the clock.
+/// If a waker panics, the method that moved the clock panics, too. The waiters behind it are woken when the clock moves again.
+///
+/// Moving the clock takes no lock if there are no waiters, so an interrupt handler may move it. If there are waiters, the
+/// handler must not interrupt code that uses the clock.
 ///
 /// ```
 /// use flowgate::{ManualClock, Timestamp};
@@ -35,29 +36,30 @@ pub struct ManualClock(Arc<Hands>);
 #[derive(Default)]
 struct Hands {
     now_ns: AtomicU64,
-    /// The latest that `now_ns` has been before it was what it is; raised before it is replaced.
+    /// The latest value that `now_ns` had before the present one; raised before `now_ns` is replaced.
     latest_ns: AtomicU64,
     alarms: Arc<ManualAlarms>,
 }
 
 impl ManualClock {
-    /// A clock that stands at the origin.
+    /// Creates a clock that stands at the origin.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether both are handles on one clock.
+    /// Returns whether both are handles on one clock.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The time.
+    /// Returns the time.
     pub fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.0.now_ns.load(Ordering::Acquire))
     }
 
-    /// Moves the clock forward, and wakes those whose time has come; it stops at [`Timestamp::MAX`]. Threads that do
-    /// so at once move it by the sum.
+    /// Moves the clock forward, and wakes the waiters whose time has come.
+    ///
+    /// The clock stops at [`Timestamp::MAX`]. If several threads call this concurrently, the clock moves by the sum.
     ///
     /// ```
     /// # use flowgate::{LeakyBucket, ManualClock};
@@ -75,7 +77,9 @@ impl ManualClock {
         self.change(|now| now + by);
     }
 
-    /// Moves the clock to `to`, which may be earlier than now, and wakes those whose time has come.
+    /// Sets the clock to `to`, and wakes the waiters whose time has come.
+    ///
+    /// `to` may be earlier than now.
     ///
     /// ```
     /// # use flowgate::{LeakyBucket, ManualClock, Timestamp};
@@ -140,7 +144,7 @@ impl ManualClock {
     }
 
     pub(super) fn latest(&self) -> Timestamp {
-        // In this order: what is no longer now has raised the other before.
+        // In this order: a value is stored in the other field before it is replaced here.
         let now_ns = self.0.now_ns.load(Ordering::Acquire);
         Timestamp::from_nanos(now_ns.max(self.0.latest_ns.load(Ordering::Acquire)))
     }

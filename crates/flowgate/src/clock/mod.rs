@@ -1,8 +1,7 @@
-//! What time it is.
+//! Clocks, from which limiters read the time.
 //!
-//! A limiter owns a [`Clock`]: one cheap, concrete handle that reads nanoseconds since an origin of the
-//! clock's own. Production code says nothing and gets [`Clock::system`]; tests hand in a
-//! [`ManualClock`] and never sleep.
+//! A limiter owns a [`Clock`]: a cheap, concrete handle that reads nanoseconds since the clock's origin. Production code needs
+//! no setting, and gets [`Clock::system`]. Tests pass a [`ManualClock`] and never sleep.
 
 pub(crate) mod alarm;
 mod custom;
@@ -37,13 +36,13 @@ use core::task::Waker;
 use core::time::Duration;
 use custom::Custom;
 
-/// A source of time: the machine's, a test's, or your own.
+/// Source of time: the machine's clock, a test's clock, or a custom clock.
 ///
-/// A handle is a few bytes, cheap to clone, and may be shared by any number of limiters; the clones of
-/// one handle tell the same time. Instants are [`Timestamp`]s: nanoseconds since the clock's origin,
-/// which is the same for all system and OS clocks of a process.
+/// A handle is a few bytes, is cheap to clone, and can be shared by any number of limiters. The clones of one handle show the
+/// same time. Instants are [`Timestamp`]s: nanoseconds since the clock's origin. All system and OS clocks of a process have the
+/// same origin.
 ///
-/// A clock may stand still, jump, or run backward: no limiter grants anything extra for it.
+/// A clock may stand still, jump, or run backward. No limiter admits more because of that.
 ///
 /// ```
 /// use flowgate::{Clock, ManualClock, TokenBucket};
@@ -64,7 +63,7 @@ pub struct Clock(Kind);
 enum Kind {
     #[cfg(feature = "std")]
     System,
-    /// As `System`, with an origin so many nanoseconds before.
+    /// Like `System`, with an origin this number of nanoseconds earlier.
     #[cfg(feature = "std")]
     SystemSince(u64),
     #[cfg(feature = "std")]
@@ -73,7 +72,7 @@ enum Kind {
     Custom(Arc<Custom>),
 }
 
-/// [`Clock::system`]; without the feature `std`, a [`ManualClock`] that stands at its origin.
+/// Returns [`Clock::system`]. Without the feature `std`, returns a [`ManualClock`] that stands at its origin.
 impl Default for Clock {
     #[cfg(feature = "std")]
     fn default() -> Self {
@@ -87,18 +86,18 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The machine's monotonic clock, read in the cheapest way that can be trusted.
+    /// Returns the machine's monotonic clock, read in the cheapest reliable way.
     ///
-    /// With the feature `tsc` (default), on x86-64 Linux, that is the processor's time stamp counter
-    /// (about half the cost of asking the OS), provided that the processor says it ticks at a constant rate and the kernel
-    /// itself keeps time by it. It is compared with the OS clock every second; should the two ever
-    /// differ by more than a millisecond, the process falls back to the OS clock for good. Everywhere
-    /// else this is [`Clock::os`].
+    /// On x86-64 Linux with the feature `tsc` (default), this is the processor's time stamp counter, which costs less than the
+    /// OS clock. It is used if the processor reports that it ticks at a constant rate, and if the kernel itself keeps time by
+    /// it. The counter is compared with the OS clock every second. If the two ever differ by more than 1 ms, the process falls
+    /// back to the OS clock permanently. On all other machines, this is [`Clock::os`].
     ///
-    /// On one thread it does not run backward, except when it falls back to the OS clock: then by as long as the counter had leapt
-    /// since it was last compared, less than a second. A processor may read the counter a little before the memory
-    /// accesses that precede it in the program, so what two threads read may be out of order by as long as
-    /// such an access takes, under a microsecond as a rule; limiters take no harm from that.
+    /// On one thread, the clock does not run backward, with one exception. When the process falls back to the OS clock, the
+    /// clock goes back by as much as the counter had leapt since the last comparison, which is less than 1 s.
+    ///
+    /// A processor may read the counter slightly before earlier memory accesses of the program. So the readings of two threads
+    /// may be out of order by the time of such an access, usually under 1 µs. This does no harm to limiters.
     ///
     /// ```
     /// use flowgate::{Clock, TokenBucket};
@@ -114,11 +113,12 @@ impl Clock {
         Self(Kind::System)
     }
 
-    /// [`Clock::system`] with an origin `ago` before the first reading in the process, so that there are instants before the process
-    /// began.
+    /// Returns [`Clock::system`] with its origin moved back by `ago`.
     ///
-    /// For windows that [import](crate::RateLimiter::import) what was taken before a restart: with an origin a window ago, all that
-    /// still counts leaves the window when it has to. `ago` is at most 292 years; more is cut to that.
+    /// The origin is `ago` before the first reading in the process. So the clock has instants before the process began.
+    ///
+    /// Use it for windows that [import](crate::RateLimiter::import) the state from before a restart. If the origin is one
+    /// window ago, all imported units leave the window on time. `ago` is at most 292 years; a longer time counts as 292 years.
     ///
     /// ```
     /// use flowgate::{Clock, SlidingWindow};
@@ -138,7 +138,7 @@ impl Clock {
         ))
     }
 
-    /// The operating system's monotonic clock, [`std::time::Instant`].
+    /// Returns the operating system's monotonic clock, [`std::time::Instant`].
     ///
     /// ```
     /// use flowgate::{Clock, TokenBucket};
@@ -153,7 +153,7 @@ impl Clock {
         Self(Kind::Os)
     }
 
-    /// A clock of your own.
+    /// Returns a clock that reads the time from `source`.
     ///
     /// ```
     /// use flowgate::{Clock, Source, TokenBucket};
@@ -175,10 +175,10 @@ impl Clock {
         Self(Kind::Custom(Arc::new(Custom::new(source))))
     }
 
-    /// The time.
+    /// Returns the time.
     #[inline]
     pub fn now(&self) -> Timestamp {
-        // First, and alone inlined: what nearly every limiter runs on.
+        // First, and the only branch that is inlined: nearly every limiter uses it.
         #[cfg(feature = "std")]
         if let Kind::System = self.0 {
             return Timestamp::from_nanos(system::now_ns());
@@ -200,11 +200,14 @@ impl Clock {
         }
     }
 
-    /// Returns what this clock reads at `instant`; `None` if it does not know.
+    /// Returns what this clock reads at `instant`; `None` if that is unknown.
     ///
-    /// [`Clock::system`], [`Clock::system_since`] and [`Clock::os`] know every instant, `Clock::tokio` as tokio does, and a custom clock if its
-    /// [source](Source::timestamp_of) does. A [`ManualClock`] knows none: it stands still while real time goes on. An instant
-    /// before the clock's origin is the origin.
+    /// - [`Clock::system`], [`Clock::system_since`] and [`Clock::os`] convert every instant.
+    /// - `Clock::tokio` converts instants as tokio does.
+    /// - A custom clock converts an instant if its [source](Source::timestamp_of) does.
+    /// - A [`ManualClock`] converts none, because it stands still while real time goes on.
+    ///
+    /// An instant before the clock's origin counts as the origin.
     ///
     /// ```
     /// use flowgate::{Clock, ManualClock};
@@ -228,8 +231,8 @@ impl Clock {
         }
     }
 
-    /// Returns how long it is until this clock reaches `at_ns` for the first time: 0 if it has been there, even if it
-    /// was set back since.
+    /// Returns the time until this clock reaches `at_ns` for the first time: 0 if the clock has been there, even if it was set
+    /// back since.
     #[inline]
     pub(crate) fn ns_until(&self, at_ns: u64) -> u64 {
         // As in `now`. A real clock is not set back.
@@ -249,25 +252,27 @@ impl Clock {
         at_ns.saturating_sub(now_ns)
     }
 
-    /// Has `waker` woken when this clock tells `at` or later; before this returns if it does so already.
+    /// Requests that `waker` is woken when this clock shows `at` or later. If the clock shows so already, wakes it before
+    /// returning.
     ///
-    /// It may be woken too early: look at the clock, and ask again. It may be woken before this returns for want of
-    /// somebody to do it later, too ([`Alarm::after`]), so ask with no lock held that the waker takes.
+    /// The waker may be woken too early, so read the clock and ask again. If there is no thread to wake it later, it may be
+    /// woken before this method returns ([`Alarm::after`]). So hold no lock that the waker takes.
     pub(crate) fn alarm(&self, at: Timestamp, waker: Waker) -> Alarm {
         match &self.0 {
             Kind::Manual(manual) => return manual.alarm(at, waker),
             Kind::Custom(custom) if custom.wake_at(at, &waker) => return Alarm::NOWHERE,
             _ => {}
         }
-        // The difference, not the time: it does not matter then how this clock and the alarm's differ. Early by what
-        // they drift apart while it lasts, late by what passes between the two readings.
+        // Uses the difference and not the time, so a constant difference between this clock and the alarm's clock does not
+        // matter. The wake-up is early by what the clocks drift apart during the wait, and late by the time between the two
+        // readings.
         match at.as_nanos().saturating_sub(self.now().as_nanos()) {
             0 => Alarm::at_once(waker),
             wait_ns => Alarm::after(wait_ns, waker),
         }
     }
 
-    /// Whether both tell the same time.
+    /// Returns whether both show the same time.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             #[cfg(feature = "std")]
@@ -280,7 +285,7 @@ impl Clock {
         }
     }
 
-    /// Whether it goes on by itself, so that one can watch it until it gets somewhere.
+    /// Returns whether the clock moves by itself, so that a waiter can watch it until it reaches a time.
     pub(crate) fn is_real(&self) -> bool {
         match &self.0 {
             #[cfg(feature = "std")]
@@ -289,9 +294,9 @@ impl Clock {
         }
     }
 
-    /// The time, but never less than any that this clock has told before to whoever's doings are seen here: what a
-    /// change of quota is settled at, because accrual that was paid out at the old rate must not be paid again
-    /// at the new.
+    /// Returns the time, but never less than a time that this clock has returned before to a thread whose actions are visible
+    /// here. A change of quota is settled at this time, because tokens that were credited at the old rate must not be credited
+    /// again at the new one.
     pub(crate) fn latest(&self) -> Timestamp {
         match &self.0 {
             Kind::Manual(manual) => manual.latest(),

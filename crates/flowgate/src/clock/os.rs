@@ -12,7 +12,7 @@ pub(super) fn now_ns() -> u64 {
     elapsed.as_secs() * 1_000_000_000 + u64::from(elapsed.subsec_nanos())
 }
 
-/// What this clock reads at `instant`: 0 before its origin, and at most `u64::MAX`.
+/// Returns what this clock reads at `instant`: 0 before its origin, and at most `u64::MAX`.
 pub(super) fn ns_at(instant: Instant) -> u64 {
     let origin = *ORIGIN.get_or_init(Instant::now);
     let since = instant.saturating_duration_since(origin);

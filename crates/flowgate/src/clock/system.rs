@@ -1,4 +1,4 @@
-//! The default clock: the time stamp counter where it can be trusted, the OS clock elsewhere.
+//! The default clock: the time stamp counter if it is reliable, and otherwise the OS clock.
 
 #[cfg(all(
     feature = "tsc",

@@ -2,10 +2,10 @@ use core::fmt;
 use core::ops::Add;
 use core::time::Duration;
 
-/// An instant of a [`Clock`](crate::Clock): nanoseconds since that clock's origin.
+/// Instant of a [`Clock`](crate::Clock), in nanoseconds since that clock's origin.
 ///
-/// 64 bits of nanoseconds last for 584 years. Arithmetic saturates, so no instant can panic.
-/// Instants of different clocks must not be compared; nothing stops you.
+/// 64 bits of nanoseconds last for 584 years. Arithmetic saturates, and never panics. Do not compare instants of different
+/// clocks. The types do not prevent it.
 ///
 /// ```
 /// use flowgate::Timestamp;
@@ -22,22 +22,22 @@ pub struct Timestamp(u64);
 impl Timestamp {
     /// The clock's origin.
     pub const ORIGIN: Self = Self(0);
-    /// The last instant that can be told, 584 years after the origin.
+    /// The last representable instant, 584 years after the origin.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after the clock's origin.
+    /// Creates the instant `nanos` nanoseconds after the clock's origin.
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the clock's origin.
+    /// Returns the nanoseconds since the clock's origin.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to this; zero if `earlier` is not earlier.
+    /// Returns the time since `earlier`; zero if `earlier` is not earlier.
     ///
     /// ```
     /// # use flowgate::Timestamp;

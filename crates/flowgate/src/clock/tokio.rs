@@ -9,10 +9,11 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
 impl Clock {
-    /// tokio's time, which a test can pause: [`tokio::time::Instant`].
+    /// Returns a clock over tokio's time, which a test can pause.
     ///
-    /// Under a paused clock, waits end in no real time, in their order, and together with `tokio::time::sleep` and
-    /// `timeout`. (On any other clock, a test under a paused one times out: nothing that tokio knows of is waited for.)
+    /// The time is that of [`tokio::time::Instant`]. Under a paused clock, waits take no real time. They end in their order,
+    /// together with `tokio::time::sleep` and `timeout`. With any other clock, a test under a paused clock times out, because
+    /// tokio sees no wait of its own.
     ///
     /// ```
     /// use flowgate::{Clock, TokenBucket};
@@ -32,13 +33,14 @@ impl Clock {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Each call makes a clock of its own; clone it where limiters have to share one, as in a [`Gate`](crate::Gate). Make it in
-    /// the runtime that it is for.
+    /// Each call creates a separate clock. Clone it if limiters have to share one, as in a [`Gate`](crate::Gate). Create it in
+    /// the runtime in which it is used.
     ///
     /// # Precision
     ///
-    /// Waits wake up by tokio's timers, which are 1 ms coarse: up to 1 ms later than by flowgate's own. What is granted does not
-    /// change. A wait outside of a runtime, or in one without timers, sleeps in real time.
+    /// Waits wake up by tokio's timers, which have a resolution of 1 ms. So they wake up to 1 ms later than with flowgate's
+    /// timer. The grants and their times do not change. A wait outside a runtime, or in a runtime without timers, sleeps in
+    /// real time.
     #[cfg_attr(docsrs, doc(cfg(feature = "tokio")))]
     pub fn tokio() -> Self {
         Self::custom(TokioTime {
@@ -53,7 +55,7 @@ struct TokioTime {
     waiting: Arc<Waiting>,
 }
 
-/// Whom to wake, by the time in nanoseconds: one sleep for each time.
+/// The wakers by the time in nanoseconds: one sleep for each time.
 type Waiting = Mutex<BTreeMap<u64, Vec<Waker>>>;
 
 impl Source for TokioTime {
@@ -75,7 +77,7 @@ impl Source for TokioTime {
         let Ok(runtime) = Handle::try_current() else {
             return false;
         };
-        // It panics here, and not in a task, if the runtime has no timers.
+        // If the runtime has no timers, it panics here, and not in a task.
         let sleep = sleep_until(deadline);
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !waiting.contains_key(&at_ns);
@@ -98,7 +100,7 @@ impl Source for TokioTime {
     }
 }
 
-/// Wakes who waits for this time when it is dropped, also if the runtime ends before: they then look elsewhere.
+/// Wakes the waiters for this time when it is dropped, also if the runtime ends before. They then wait in another way.
 struct WakeUp {
     waiting: Arc<Waiting>,
     at_ns: u64,

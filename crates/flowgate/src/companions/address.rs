@@ -1,14 +1,14 @@
-//! [`AddressKey`]: which addresses share a limit.
+//! [`AddressKey`]: the addresses that share a limit.
 
 use crate::quota::QuotaError;
 use core::fmt;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// What an IPv4 address is mapped to in IPv6, `::ffff:0:0/96` (RFC 4291 §2.5.5.2), without its 32 bits.
+/// The network of IPv4-mapped IPv6 addresses, `::ffff:0:0/96` (RFC 4291 §2.5.5.2), without the 32 bits of the IPv4 address.
 const MAPPED: u128 = 0xffff << 32;
 const MAPPED_LENGTH: u8 = 96;
 
-/// A network address as a key: the **whole** IPv4 address, the **first 64 bits** of an IPv6 one.
+/// Network address as a key: all **32 bits** of IPv4, or **64 bits** of IPv6.
 ///
 /// ```text
 ///   192.0.2.7                     ──▶ 192.0.2.7             one address
@@ -38,32 +38,31 @@ const MAPPED_LENGTH: u8 = 96;
 ///
 /// # Why 64 bits
 ///
-/// A host gives itself the lower 64 bits of its IPv6 addresses (RFC 4291 §2.5.1), as many of them as it likes, and new
-/// ones every day for privacy (RFC 8981). A limit for each whole address is therefore none: whoever is refused goes on
-/// from the next of 2⁶⁴ addresses, and fills the table with keys on the way. The upper 64 bits are handed out by
-/// somebody else, so they are the smallest thing that can be limited.
+/// A host chooses the lower 64 bits of its IPv6 addresses (RFC 4291 §2.5.1). It can have any number of them, and uses new ones
+/// every day for privacy (RFC 8981). A limit for each full address is therefore no limit: a client that is refused continues
+/// from the next of 2⁶⁴ addresses, and fills the table with keys. The upper 64 bits are assigned by the network's provider, so
+/// they are the smallest unit that can be limited.
 ///
-/// Many customers are given more than one such network: 256 of them, a /56, or 65,536, a /48 (RFC 6177).
-/// [`AddressPrefixes`] chooses other lengths. The shorter, the more neighbours share a limit.
+/// Many customers get more than one such network: 256 of them (a /56) or 65,536 (a /48, RFC 6177). [`AddressPrefixes`] chooses
+/// other lengths. With a shorter prefix, more neighboring networks share a limit.
 ///
-/// # What is left out
+/// # What a key does not contain
 ///
-/// - **Ports, flow labels and scope ids.** They belong to a socket's address; its
-///   [`ip`](core::net::SocketAddr::ip) leaves them behind. So link-local addresses (`fe80::/10`) on different links
-///   are the same key.
-/// - **Addresses within addresses**, but for IPv4-mapped ones. A translator's `64:ff9b::/96` (RFC 6052) is within one
-///   /64, so all who come through it share one key, while a 6to4 address `2002::/16` (RFC 3056) gives 65,536 networks
-///   to whoever has its IPv4 address. A server that is reached so unwraps them itself, before it makes a key.
+/// - **Ports, flow labels and scope ids.** They belong to the address of a socket, and its [`ip`](core::net::SocketAddr::ip)
+///   does not contain them. So link-local addresses (`fe80::/10`) on different links are the same key.
+/// - **Addresses within addresses**, except for IPv4-mapped ones. A server behind a translator or a tunnel must extract
+///   the inner address before it makes a key. The prefix `64:ff9b::/96` of a translator (RFC 6052) is within one /64, so all
+///   its clients share one key. A 6to4 address `2002::/16` (RFC 3056) gives 65,536 networks to the owner of its IPv4 address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddressKey {
-    /// An IPv4 network as the one it is mapped to, with a length of 96 and more. No IPv6 network is both of that length
-    /// and there, as its address would count as an IPv4 one: the two never meet.
+    /// An IPv4 network is stored as its IPv4-mapped network, with a length of 96 or more. No IPv6 network can have both that
+    /// length and that prefix, because its address would count as an IPv4 address. So the two never collide.
     network: u128,
     length: u8,
 }
 
 impl AddressKey {
-    /// The key of `ip` by the default lengths: 32 bits of an IPv4 address, 64 of an IPv6 one.
+    /// Creates the key of `ip` with the default prefixes ([`AddressPrefixes`]).
     ///
     /// ```
     /// # use flowgate::AddressKey;
@@ -76,7 +75,7 @@ impl AddressKey {
         AddressPrefixes::DEFAULT.key(ip)
     }
 
-    /// The first address of the network: all bits that do not count are 0.
+    /// Returns the first address of the network: all bits that do not count are 0.
     ///
     /// ```
     /// # use flowgate::AddressKey;
@@ -88,7 +87,7 @@ impl AddressKey {
         Ipv6Addr::from_bits(self.network).to_canonical()
     }
 
-    /// How many bits count: up to 32 of an IPv4 address, up to 128 of an IPv6 one.
+    /// Returns the number of bits that count: up to 32 for IPv4, 128 for IPv6.
     pub const fn prefix_length(self) -> u8 {
         match self.network() {
             IpAddr::V4(_) => self.length - MAPPED_LENGTH,
@@ -97,7 +96,7 @@ impl AddressKey {
     }
 }
 
-/// As addresses are written (RFC 5952), followed by the length where that is not all of it.
+/// Prints the address (RFC 5952), followed by the prefix length unless that is the full length.
 impl fmt::Display for AddressKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.network(), self.length) {
@@ -113,7 +112,7 @@ impl fmt::Debug for AddressKey {
     }
 }
 
-/// How many bits of an address make a [key](AddressKey).
+/// Number of bits of an address that make a [key](AddressKey).
 ///
 /// ```
 /// use flowgate::AddressPrefixes;
@@ -138,11 +137,13 @@ pub struct AddressPrefixes {
 impl AddressPrefixes {
     const DEFAULT: Self = Self { v4: 32, v6: 64 };
 
-    /// The first `v4` bits of an IPv4 address, and `v6` of an IPv6 one. With 0, all of that kind are one key.
+    /// Uses the first `v4` bits of IPv4 addresses, and `v6` of IPv6 ones.
+    ///
+    /// With 0, all addresses of that kind share one key.
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if `v4` is above 32, or `v6` above 128.
+    /// Returns [`QuotaError`] if `v4` is above 32, or `v6` is above 128.
     pub const fn new(v4: u8, v6: u8) -> Result<Self, QuotaError> {
         if v4 > 32 {
             return Err(QuotaError::out_of_range(
@@ -163,7 +164,7 @@ impl AddressPrefixes {
         Ok(Self { v4, v6 })
     }
 
-    /// The key of `ip`. An IPv4-mapped IPv6 address counts as its IPv4 address.
+    /// Returns the key of `ip`. An IPv4-mapped IPv6 address counts as its IPv4 address.
     #[must_use]
     pub const fn key(self, ip: IpAddr) -> AddressKey {
         let (bits, length) = match ip.to_canonical() {
@@ -179,7 +180,7 @@ impl AddressPrefixes {
     }
 }
 
-/// 32 bits of an IPv4 address, 64 of an IPv6 one; [`AddressKey`] says why.
+/// The default: 32 bits of IPv4, 64 bits of IPv6; [`AddressKey`] gives the reason.
 impl Default for AddressPrefixes {
     fn default() -> Self {
         Self::DEFAULT

@@ -1,7 +1,7 @@
-//! What stands beside the limiters: it uses them, or helps to choose them, and no limiter needs it.
+//! Companions of the limiters: they use limiters, or help to choose them. No limiter needs them.
 //!
-//! It is in this crate, not in crates of its own, because each part is small, adds no dependency without its feature, and uses
-//! what is private here (queues, atomics that loom can explore).
+//! They are in this crate, and not in separate crates, because each part is small, adds no dependency without its feature, and
+//! uses private parts of this crate (queues, and atomics that loom can explore).
 
 pub(crate) mod address;
 pub(crate) mod config;

@@ -1,5 +1,5 @@
-//! Taking from a limiter that is held, not borrowed: turn after turn, none of which asks for more than can be granted
-//! at once.
+//! Acquiring from a limiter that is owned by a reference or an `Arc`: request after request, none of which asks for more than
+//! the limiter can grant in one decision.
 
 use crate::clock::Timestamp;
 use crate::limiter::Limiter;
@@ -9,20 +9,20 @@ use crate::verdict::Denied;
 use core::ops::Deref;
 use core::task::{Poll, Waker, ready};
 
-/// Somebody who holds a limiter by a reference or an `Arc`, and pays it again and again for `WAYS` things, each of
-/// which may wait while the others go on. Leaves the queue when it is dropped.
+/// Holder of a limiter, by a reference or an `Arc`, that acquires from it repeatedly for `WAYS` purposes. Each purpose may wait
+/// while the others go on. Dropping the payer leaves the queue.
 pub(crate) struct Payer<P, const WAYS: usize>
 where
     P: Deref,
     P::Target: Limiter,
 {
     limiter: P,
-    /// Those that wait.
+    /// The purposes that wait.
     turns: [Option<Turn>; WAYS],
 }
 
-/// What was granted and has not been used so far: given back when this is dropped, except for what has flowed in again
-/// by itself since it was granted.
+/// Units that were granted and are not used yet. Dropping it returns them, except for those that have been refilled since the
+/// grant.
 pub(crate) struct Unused<'a> {
     supply: &'a dyn Supply,
     at: Timestamp,
@@ -45,7 +45,7 @@ where
         &self.limiter
     }
 
-    /// Takes one token.
+    /// Acquires one token.
     #[cfg(feature = "futures")]
     pub(crate) fn poll_token(&mut self, way: usize, waker: &Waker) -> Poll<Result<(), Denied>> {
         let turn = self.turns[way].get_or_insert_with(Turn::new);
@@ -54,8 +54,9 @@ where
         Poll::Ready(answer.map(|_| ()))
     }
 
-    /// Takes up to `wanted` units, and one at least: as many at once as `portion` says, told how many the limiter can
-    /// grant at once. Who is in the queue already has asked by what it was told then.
+    /// Acquires up to `wanted` units, and at least one. `portion` receives the largest amount that the limiter can grant in one
+    /// decision, and returns how many units to request. A purpose that is in the queue already has made its request by the
+    /// amount at that time.
     pub(crate) fn poll_some(
         &mut self,
         way: usize,
@@ -79,7 +80,7 @@ where
                 Ok(granted) => {
                     return Poll::Ready(Ok(Unused::new(limiter.supply().0, granted.into())));
                 }
-                // Less is possible at once than when it asked.
+                // The limiter can grant less in one decision than at the time of the request.
                 Err(denied)
                     if denied.is_never() && asked > Some(limiter.snapshot().limit.max(1)) => {}
                 Err(denied) => return Poll::Ready(Err(denied)),
@@ -120,7 +121,7 @@ impl<'a> Unused<'a> {
         self.units
     }
 
-    /// Uses `n`, or as many as there are.
+    /// Uses `n` units, or all of them if there are fewer.
     pub(crate) fn use_up(&mut self, n: u64) {
         self.units = self.units.saturating_sub(n);
     }

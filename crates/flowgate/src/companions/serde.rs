@@ -14,14 +14,14 @@ use crate::quota::{Quota, Quotas};
 macro_rules! as_text {
     ($($type:ty: $expected:literal,)*) => {$(
         impl Serialize for $type {
-            /// As its text form.
+            /// Serializes as the text form.
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
 
         impl<'de> Deserialize<'de> for $type {
-            /// From its text form.
+            /// Deserializes from the text form.
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_str(TextForm::new($expected))
             }

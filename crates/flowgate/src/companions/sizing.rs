@@ -1,9 +1,11 @@
-//! How large a limit has to be: from a rate and a latency to a number of calls at once, and back.
+//! How large a limit has to be: from a rate and a latency to a number of concurrent calls, and back.
 //!
-//! Calls that arrive at `qps` per second and take `mean_latency` each keep on average *a* = qps · latency of them in
-//! service, the offered load ([`bare`]; Little, 1961). That is the mean, and calls do not arrive in step: with
-//! a limit of just *a* and no queue, many are turned away although nothing is overloaded. How many, says Erlang's
-//! formula for a system that loses what it has no place for (Erlang, 1917):
+//! Calls that arrive at `qps` per second and take `mean_latency` each keep *a* = `qps` × `mean_latency` calls in service on
+//! average. This is the offered load ([`bare`]; Little, 1961).
+//!
+//! The offered load is only the mean, and calls do not arrive in step. A limit of just *a*, without a queue, turns many calls
+//! away although nothing is overloaded. Erlang's formula for a system that rejects calls when it is full gives the share
+//! (Erlang, 1917):
 //!
 //! ```text
 //!              aᶜ / c!                       c     c    c−1
@@ -37,36 +39,41 @@
 //!
 //! # Before you believe the number
 //!
-//! - **Which latency.** The mean over all calls, waits for things further down included, measured *without* overload. A
-//!   high quantile sizes for a load that is not there; a mean that was measured while calls queued counts the queue
-//!   as work, and the limit that comes of it lets the queue persist.
-//! - **Which arrivals.** The formula is for calls that arrive independently of each other, as from many users. How
-//!   the latency is distributed around its mean does not matter, that is a theorem. How calls arrive does: batches,
-//!   retries, and clients that wake by the same timer need more than it says.
-//! - **What it protects.** It says what the traffic needs, not what the resource stands. Where a connection
-//!   pool or a processor bears less, that is the limit, and the answer is to turn calls away.
-//! - **One instance.** A balancer that does not spread calls evenly gives some instances a higher `qps` than the
-//!   quotient. Small instances pay most for chance: 10 limits of 18 make up 180, one for all of it is 117.
+//! - **Which latency.** Use the mean over all calls, measured *without* overload, including waits for services that the call
+//!   depends on. A high quantile gives a limit for a load that does not exist. A mean that was measured while calls queued
+//!   counts the queue as work, and the limit that results from it lets the queue persist.
+//! - **Which arrivals.** The formula is for calls that arrive independently of each other, as from many users. The distribution
+//!   of the latency around its mean does not matter; that is a theorem. The pattern of arrivals does matter. Batches, retries,
+//!   and clients that wake by the same timer need a higher limit.
+//! - **What it protects.** The number is what the traffic needs, not what the resource can bear. If a connection pool or a
+//!   processor bears less, use that as the limit, and turn calls away.
+//! - **One instance.** A load balancer that does not spread calls evenly gives some instances a higher `qps` than the average.
+//!   Small instances need the largest margin: 10 limits of 18 make 180, while one limit for all calls is 117.
 //!
 //! # Arithmetic
 //!
-//! Nothing here decides about a call, so this is `f64`. The series above is summed from its first term on; all of
-//! them are positive, so nothing cancels. Results are good to 13 digits for limits up to 10,000, and to 9 for any;
-//! where a reject target is met or missed by less than that, [`limit_for`] may be off by one. A blocking below 10⁻³⁰⁸
-//! counts as 0. The terms that matter number about ten times √a, so even the largest limits take
-//! a fraction of a second.
+//! These functions do not decide about calls, so they use `f64`. The series above is summed from its first term on. All terms
+//! are positive, so nothing cancels.
+//!
+//! Results are correct to 13 digits for limits up to 10,000, and to 9 digits for all limits. If a reject target is met or
+//! missed by less than that, [`limit_for`] may be off by one. A share below 10⁻³⁰⁸ counts as 0. The number of terms that matter
+//! is about ten times √a, so even the largest limits take a fraction of a second.
 
 use core::fmt;
 use core::time::Duration;
 
-/// The largest limit that is worth computing: as many permits as a limit of concurrency can have, 2³¹ − 1.
+/// The largest limit that can be computed: 2³¹ − 1.
+///
+/// This is the largest number of permits of a concurrency limit.
 pub const MAX_LIMIT: u32 = crate::concurrency::limit::MOST;
 
-/// A term that is this much smaller than the sum cannot be seen in it, nor can those after it, which are smaller and
-/// at most a few million.
+/// A term that is smaller than the sum by this factor does not change the sum. Neither do the terms after it, which are
+/// smaller, and at most a few million.
 const NEGLIGIBLE: f64 = 1e-26;
 
-/// The smallest limit that turns away at most `reject_target` of the calls, as a fraction of 1, without a queue.
+/// Returns the smallest limit that turns away at most `reject_target` of the calls.
+///
+/// `reject_target` is a fraction of 1. The limit has no queue.
 ///
 /// ```
 /// use flowgate::sizing::limit_for;
@@ -79,12 +86,16 @@ const NEGLIGIBLE: f64 = 1e-26;
 ///
 /// # Errors
 ///
-/// [`SizingError`] if `qps` is not a finite number above 0, `mean_latency` is 0, `reject_target` is not between 0 and
-/// 1, both excluded, or the limit would have to be over [`MAX_LIMIT`].
+/// Returns [`SizingError`] in these cases:
+///
+/// - `qps` is not a finite number above 0.
+/// - `mean_latency` is 0.
+/// - `reject_target` is not between 0 and 1, both excluded.
+/// - The limit would have to be over [`MAX_LIMIT`].
 pub fn limit_for(qps: f64, mean_latency: Duration, reject_target: f64) -> Result<u32, SizingError> {
     let offered = bare(qps, mean_latency)?;
     let target = checked_target(reject_target)?;
-    // A limit of `low` does not do; one of `high`, as far as is known, does.
+    // A limit of `low` is too small. A limit of `high` is large enough, as far as is known.
     let (mut low, mut high) = (0, MAX_LIMIT);
     if blocking(high, offered) > target {
         return Err(SizingError(Reason::LimitTooLarge { offered }));
@@ -99,8 +110,9 @@ pub fn limit_for(qps: f64, mean_latency: Duration, reject_target: f64) -> Result
     Ok(high)
 }
 
-/// The share of calls, 0 to 1, that a limit turns away for want of room, without a queue and without any overload
-/// but chance: Erlang's formula B.
+/// Returns the share of calls, 0 to 1, that a full limit turns away.
+///
+/// The limit has no queue, and there is no overload except by chance. This is Erlang's formula B.
 ///
 /// ```
 /// use flowgate::sizing::rejected;
@@ -113,15 +125,20 @@ pub fn limit_for(qps: f64, mean_latency: Duration, reject_target: f64) -> Result
 ///
 /// # Errors
 ///
-/// [`SizingError`] if `limit` is 0 or over [`MAX_LIMIT`], `qps` is not a finite number above 0, `mean_latency` is 0, or
-/// the product of the two is too large for an `f64`.
+/// Returns [`SizingError`] in these cases:
+///
+/// - `limit` is 0 or over [`MAX_LIMIT`].
+/// - `qps` is not a finite number above 0.
+/// - `mean_latency` is 0.
+/// - The product of `qps` and `mean_latency` is too large for an `f64`.
 pub fn rejected(limit: u32, qps: f64, mean_latency: Duration) -> Result<f64, SizingError> {
     let limit = checked_limit(limit)?;
     Ok(blocking(limit, bare(qps, mean_latency)?))
 }
 
-/// How many calls are in service on average: the rate times the latency, Little's law. **Too low as a limit**; see
-/// the [module](self).
+/// Returns the mean number of calls in service: the rate times the latency.
+///
+/// This is Little's law. The number is **too low as a limit**; see the [module](self).
 ///
 /// ```
 /// use flowgate::sizing::bare;
@@ -133,7 +150,7 @@ pub fn rejected(limit: u32, qps: f64, mean_latency: Duration) -> Result<f64, Siz
 ///
 /// # Errors
 ///
-/// [`SizingError`] if `qps` is not a finite number above 0, `mean_latency` is 0, or their product is too large for an
+/// Returns [`SizingError`] if `qps` is not a finite number above 0, `mean_latency` is 0, or their product is too large for an
 /// `f64`.
 pub fn bare(qps: f64, mean_latency: Duration) -> Result<f64, SizingError> {
     if !(qps.is_finite() && qps > 0.0) {
@@ -146,8 +163,9 @@ pub fn bare(qps: f64, mean_latency: Duration) -> Result<f64, SizingError> {
     }
 }
 
-/// The highest rate of arrivals, in calls per second, of which a limit turns away at most `reject_target`, as a
-/// fraction of 1, without a queue.
+/// Returns the highest arrival rate of which a limit turns away at most `reject_target`.
+///
+/// The rate is in calls per second. `reject_target` is a fraction of 1. The limit has no queue.
 ///
 /// ```
 /// use flowgate::sizing::{qps_for, rejected};
@@ -162,14 +180,14 @@ pub fn bare(qps: f64, mean_latency: Duration) -> Result<f64, SizingError> {
 ///
 /// # Errors
 ///
-/// [`SizingError`] if `limit` is 0 or over [`MAX_LIMIT`], `mean_latency` is 0, or `reject_target` is not between 0
-/// and 1, both excluded.
+/// Returns [`SizingError`] if `limit` is 0 or over [`MAX_LIMIT`], `mean_latency` is 0, or `reject_target` is not between 0 and
+/// 1, both excluded.
 pub fn qps_for(limit: u32, mean_latency: Duration, reject_target: f64) -> Result<f64, SizingError> {
     let limit = checked_limit(limit)?;
     let mean_secs = checked_latency(mean_latency)?.as_secs_f64();
     let target = checked_target(reject_target)?;
-    // Positive floats are in the order of their bits, so halving these finds the last one that will do. The rate
-    // of `low` does, that of `high`, at which all but nothing is turned away, does not.
+    // Positive floats have the same order as their bits, so bisecting the bits finds the last rate that meets the target. The
+    // rate of `low` meets it. The rate of `high`, at which nearly all calls are turned away, does not.
     let (mut low, mut high) = (0_f64.to_bits(), f64::MAX.to_bits());
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -181,12 +199,13 @@ pub fn qps_for(limit: u32, mean_latency: Duration, reject_target: f64) -> Result
     Ok(f64::from_bits(low))
 }
 
-/// The most calls that may wait before a limit so that the last of them still meets its deadline on average: limit ·
-/// (deadline − mean) / mean, rounded down.
+/// Returns the longest queue whose last call still meets its deadline on average.
 ///
-/// A full service of `limit` places frees one each mean / limit, and the call itself takes the mean. What waits longer
-/// is work for nobody. Latencies differ, so some of the last in the queue will be late all the same: give each its
-/// deadline too.
+/// A full service with `limit` places frees one place each `mean_latency` / `limit`, and the call itself takes
+/// `mean_latency`. So the length is `limit` × (`deadline` − `mean_latency`) / `mean_latency`, rounded down. A call that waits
+/// longer is work without a use, because its caller has given up.
+///
+/// Latencies differ, so some of the last calls in the queue are late anyway. Give each call its deadline, too.
 ///
 /// ```
 /// use flowgate::sizing::queue_len;
@@ -197,12 +216,12 @@ pub fn qps_for(limit: u32, mean_latency: Duration, reject_target: f64) -> Result
 /// # Ok::<(), flowgate::sizing::SizingError>(())
 /// ```
 ///
-/// Computed in integers. Over 2⁶⁴ − 1 it is 2⁶⁴ − 1.
+/// The result is computed in integers, and is at most 2⁶⁴ − 1.
 ///
 /// # Errors
 ///
-/// [`SizingError`] if `limit` is 0 or over [`MAX_LIMIT`], `mean_latency` is 0, or `deadline` is shorter than it: then
-/// even a call that does not wait is late on average.
+/// Returns [`SizingError`] if `limit` is 0 or over [`MAX_LIMIT`], `mean_latency` is 0, or `deadline` is shorter than
+/// `mean_latency`. In the last case, even a call that does not wait is late on average.
 pub fn queue_len(
     limit: u32,
     mean_latency: Duration,
@@ -221,9 +240,9 @@ pub fn queue_len(
     Ok(u64::try_from(waiting).unwrap_or(u64::MAX))
 }
 
-/// Erlang's B. `limit` is not 0; `offered` is not negative, and may be 0 or infinite.
+/// Computes Erlang's formula B. `limit` is not 0. `offered` is not negative, and may be 0 or infinite.
 fn blocking(limit: u32, offered: f64) -> f64 {
-    // Of the inverse: the terms grow while there are more places than load, then fall ever faster.
+    // The sum is that of the inverse. The terms grow while there are more places than load, and then fall ever faster.
     let (mut sum, mut term) = (1.0_f64, 1.0_f64);
     for places in (1..=limit).rev() {
         term *= f64::from(places) / offered;
@@ -250,14 +269,14 @@ fn checked_latency(mean_latency: Duration) -> Result<Duration, SizingError> {
 }
 
 fn checked_target(target: f64) -> Result<f64, SizingError> {
-    // Not so for a NaN.
+    // `false` for a NaN.
     match target > 0.0 && target < 1.0 {
         true => Ok(target),
         false => Err(SizingError(Reason::Target { target })),
     }
 }
 
-/// A question that has no answer; it names the value and the range.
+/// Error of a sizing function; it names the value and the range.
 ///
 /// ```
 /// use flowgate::sizing::limit_for;

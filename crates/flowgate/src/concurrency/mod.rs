@@ -1,4 +1,4 @@
-//! How many may be in flight: [the limit](limit), and [the permit](permit) that holds a part of it.
+//! Limits on operations in flight: [the limit](limit), and [the permit](permit) that holds a part of it.
 
 pub(crate) mod limit;
 pub(crate) mod permit;

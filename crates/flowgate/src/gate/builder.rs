@@ -31,7 +31,7 @@ pub struct GateBuilder {
     pub(super) members: Vec<(String, Box<dyn Limit>)>,
 }
 
-/// Why there can be no such gate.
+/// The reason why a gate cannot be built.
 ///
 /// ```
 /// use flowgate::{Gate, GateError, ManualClock, TokenBucket};
@@ -48,41 +48,45 @@ pub struct GateBuilder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GateError {
-    /// It would have no limits.
+    /// The gate would have no limits.
     NoLimits,
-    /// It would have more than 255.
+    /// The gate would have more than 255 limits.
     TooMany {
-        /// How many.
+        /// The number of limits.
         limits: usize,
     },
-    /// Two of its limits would have the same name.
+    /// Two of the limits would have the same name.
     SameName(String),
-    /// This limit's clock is not that of the first.
+    /// The clock of this limit is not that of the first limit.
     OtherClock(String),
-    /// Two of its limits are the same limiter, or hold the same one: an operation would count there twice.
+    /// Two of the limits are the same limiter, or hold the same one, which would count an operation twice.
     SameLimiter {
         /// The name of one of them.
         first: String,
         /// The name of the other.
         second: String,
     },
-    /// A [`KeyedGate`](super::KeyedGate) would need more memory for the turns of its keys than there is.
+    /// There is not enough memory to order the waiters of each key of a [`KeyedGate`](super::KeyedGate).
     Turns(KeyedError),
 }
 
 impl GateBuilder {
-    /// One more limit, by the name that refusals will tell: any limiter, or a concurrency limit.
+    /// Adds a limit: any limiter, or a concurrency limit. Refusals report its name.
     pub fn limit(mut self, name: &str, limit: impl Limit) -> Self {
         self.members.push((name.to_owned(), Box::new(limit)));
         self
     }
 
-    /// The gate.
+    /// Builds the gate.
     ///
     /// # Errors
     ///
-    /// [`GateError`] if there is no limit, if two have one name, if they do not share one clock, or if a limiter is in it
-    /// twice, be it through another gate.
+    /// Returns [`GateError`] if the gate is not possible:
+    ///
+    /// - There are no limits, or more than 255.
+    /// - Two limits have the same name.
+    /// - The limits do not share one clock.
+    /// - A limiter is in the gate twice, directly or through another gate.
     pub fn build(self) -> Result<Gate, GateError> {
         let Some((_, first)) = self.members.first() else {
             return Err(GateError::NoLimits);

@@ -3,12 +3,16 @@ use crate::limiter::Limiter;
 use core::any::Any;
 use core::fmt;
 
-/// The limits of a [`Gate`], while several of them are changed in one step; see [`Gate::configure_all`].
+/// The limits of a [`Gate`] during a change of several of them.
+///
+/// [`Gate::configure_all`] passes it to its closure.
 pub struct GateLimits<'a>(&'a Gate);
 
 impl Gate {
-    /// Changes several of its limits in one step: every decision of the gate goes by all of the changes, or by none of them.
-    /// Waiters are then served by the new limits; those that can never be served any more are refused.
+    /// Changes several of the limits in one step.
+    ///
+    /// Every decision of the gate uses all of the changes or none of them. Waiters are then served by the new limits; those
+    /// that can never be served any more are refused.
     ///
     /// ```
     /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
@@ -29,12 +33,13 @@ impl Gate {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A change that fails leaves those before it as they are. Check quotas that may be refused beforehand.
+    /// A change that fails does not undo the changes before it. Check quotas that may be refused before you change anything.
     ///
-    /// > **Warning:** decisions of the gate wait while `change` runs. A `change` that asks the gate itself never ends.
+    /// > **Warning:** decisions of the gate wait while `change` runs. A `change` that asks the gate itself for a decision
+    /// > never returns.
     pub fn configure_all<R>(&self, change: impl FnOnce(&GateLimits<'_>) -> R) -> R {
         let _change = self.queue.reconfigure(self);
-        // Dropped first, as those who wait are served by decisions.
+        // Dropped first, as waiters are served by decisions.
         let _taking = self.taking.lock();
         change(&GateLimits(self))
     }
@@ -47,7 +52,8 @@ impl<'a> GateLimits<'a> {
         limit.downcast_ref()
     }
 
-    /// Returns the rate limiter of this name, of whichever type. `None` also if the limit of that name is one of concurrency.
+    /// Returns the rate limiter of this name, whatever its type. `None` if there is none, or if the limit of that name is not
+    /// a rate limiter.
     pub fn limiter(&self, name: &str) -> Option<&'a dyn Limiter> {
         self.0.member(name)?.limit.limiter()
     }

@@ -23,16 +23,19 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
-/// Lets an operation through if **all** of its limits do, and takes **nothing** from any of them otherwise.
+/// A combination of limits that admits an operation only if **all** of them do.
 ///
-/// A rate and a concurrency limit, a limit per second and one per day, the caller's budget and the site's
-/// patience: asked one after the other, the first has been charged when the second refuses. A gate asks all of them first
-/// and then takes from all, as one step. Tokens are taken when a turn comes, not while it is waited for.
+/// If one of the limits refuses, the gate takes **nothing** from any of them.
+///
+/// Use a gate where several limits apply to one operation: a rate limit and a concurrency limit, a limit per second and one
+/// per day, the caller's quota and the site's. If you ask such limits one after the other, the first has been charged when
+/// the second refuses. A gate asks all of them first and then takes from all, as one step. Tokens are taken when a wait is
+/// granted, not while the caller waits.
 ///
 /// ```text
 ///                  ┌─ "per second"   ok ─┐
 ///   n operations ──┼─ "per day"      ok ─┼── take from all: a permit
-///                  └─ "at once"      ok ─┘        ╰─ dropped: slots are free again; tokens stay spent
+///                  └─ "in flight"    ok ─┘        ╰─ dropped: permits are free again; tokens stay spent
 ///                            │
 ///                            ╰─ any no: take nothing; the refusal names it
 /// ```
@@ -56,23 +59,23 @@ use core::fmt;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// What each of its limits does. A refusal means that one of them refuses, or that others wait. `retry_after` is known if
-/// all that refuse know one, and is then the longest.
+/// A gate has the [guarantees](crate::guide::guarantees) of all of its limits. A refusal means that one of them refuses, or
+/// that other callers wait. `retry_after` is known if all limits that refuse know one; it is the longest of them.
 ///
 /// # Amounts
 ///
-/// n counts operations: n tokens of each rate limit (units of it, if it divides its tokens, are n times as many as one token
-/// has) and n slots of each concurrency limit.
+/// `n` counts operations. `n` operations take `n` permits of each concurrency limit and `n` tokens of each rate limit. If a
+/// rate limit divides its tokens into units, each operation takes all units of one token.
 ///
-/// # Its limits
+/// # Limits in a gate
 ///
-/// They share one clock. [`inspect`](Self::inspect) and [`configure`](Self::configure) reach them.
+/// All limits share one clock. [`inspect`](Self::inspect) and [`configure`](Self::configure) give access to them.
 ///
-/// A rate limiter in an [`Arc`] may be in several gates, and used alone, too. Those who wait at the limiter itself are not
-/// overtaken. A gate may be a limit of another one. No limiter may be in a gate twice, directly or through another gate:
-/// [`GateError::SameLimiter`].
+/// A rate limiter in an [`Arc`] can be in several gates, and can also be used alone. Callers that wait at the limiter itself
+/// are not overtaken. A gate can be a limit of another one. No limiter can be in a gate twice, directly or through another
+/// gate: [`GateError::SameLimiter`].
 ///
 /// ```
 /// use flowgate::{Gate, TokenBucket};
@@ -93,10 +96,12 @@ use core::fmt;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// > **Limit:** a gate looks at a shared limiter when that said it could. If it gets a refund, or a faster quota, a wait at the
-/// > gate may last until the time that it was told before. A concurrency limit cannot be shared in this way, nor can a gate:
-/// > neither compiles in an [`Arc`]. Slots that several gates share are a [`KeyedGate`]'s [shared](KeyedGate::shared) limits,
-/// > or a gate of their own around the others.
+/// > **Limit:** a gate asks a shared limiter again at the time that the limiter reported before. If the limiter gets a refund
+/// > or a faster quota meanwhile, a wait at the gate may still last until that time.
+///
+/// A concurrency limit cannot be shared in this way, and neither can a gate: neither compiles in an [`Arc`]. To share permits
+/// between several gates, use the [shared](KeyedGate::shared) limits of a [`KeyedGate`], or put a separate gate around the
+/// others.
 ///
 /// ```compile_fail,E0277
 /// use flowgate::{ConcurrencyLimit, Gate};
@@ -106,7 +111,7 @@ use core::fmt;
 /// let gate = Gate::builder().limit("slots", Arc::clone(&slots)).build();
 /// ```
 ///
-/// So a gate cannot hold itself, either:
+/// For the same reason, a gate cannot contain itself:
 ///
 /// ```compile_fail,E0277
 /// use flowgate::Gate;
@@ -121,27 +126,28 @@ use core::fmt;
 ///
 /// If a wait is dropped after it was granted and before its owner has seen the permit:
 ///
-/// - Every concurrency limit gets all of its slots back.
+/// - Every concurrency limit gets all of its permits back.
 /// - Every token and leaky bucket gets back as many tokens as from [`Reservation::cancel`](crate::Reservation::cancel).
 /// - Every other limit gets back what its own `acquire()` returns in that case.
 ///
-/// # Cost
+/// # Performance
 ///
-/// Decisions take turns, for as long as asking and taking last. Where one limit will do, use that alone.
+/// Decisions of a gate run one after the other, for as long as asking and taking last. Where one limit is enough, use that
+/// limit alone.
 pub struct Gate {
     members: Box<[Member]>,
     clock: Clock,
     queue: Queue,
-    /// How many receipts all limits together give for each grant.
+    /// The number of receipts that all limits together give for each grant.
     receipts: usize,
-    /// Asking all and then taking from all is one step, by whoever holds this.
+    /// Held while a decision asks all limits and then takes from all of them, which makes it one step.
     taking: Lock<Taking>,
 }
 
 struct Taking {
-    /// The latest time that anything was taken at.
+    /// The latest time at which anything was taken.
     latest_ns: u64,
-    /// Those of what is taken, for each limit as many as it gives, in order. Here so that no decision allocates.
+    /// The receipts of what is taken, as many as each limit gives, in order. Kept here so that no decision allocates.
     receipts: Box<[Receipt]>,
 }
 
@@ -160,23 +166,24 @@ struct Member {
 }
 
 impl Gate {
-    /// A gate with no limits yet.
+    /// Creates a builder, which has no limits yet.
     pub fn builder() -> GateBuilder {
         GateBuilder {
             members: Vec::new(),
         }
     }
 
-    /// Lets one operation through, or says why not.
+    /// Admits one operation, or returns why not.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if any of the limits refuses; nothing is then taken from any.
+    /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
+    /// Nothing is taken then. [`name_of`](Self::name_of) returns the name of the limit that refused.
     pub fn try_acquire(&self) -> Result<Permit<&Self>, Denied> {
         self.try_acquire_n(1)
     }
 
-    /// Lets `n` operations through, all or none.
+    /// Admits `n` operations, all or none.
     ///
     /// ```
     /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
@@ -191,12 +198,13 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// [`Denied`] if any of the limits refuses; nothing is then taken from any.
+    /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
+    /// Nothing is taken then. [`name_of`](Self::name_of) returns the name of the limit that refused.
     pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
         self.take(n).map(|()| Permit::new(self, n))
     }
 
-    /// [`try_acquire`](Self::try_acquire) with a permit that may go anywhere.
+    /// Admits one operation, with a permit that can move into another thread or task.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Gate};
@@ -213,21 +221,25 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
+    /// Nothing is taken then.
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, Denied> {
         self.try_acquire_n_owned(1)
     }
 
-    /// [`try_acquire_n`](Self::try_acquire_n) with a permit that may go anywhere.
+    /// Admits `n` operations, all or none, with a permit that can move elsewhere.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
+    /// Nothing is taken then.
     pub fn try_acquire_n_owned(self: &Arc<Self>, n: u64) -> Result<Permit<Arc<Self>>, Denied> {
         self.take(n).map(|()| Permit::new(Arc::clone(self), n))
     }
 
-    /// Waits in turn until one operation may go through: a future that is also a builder.
+    /// Waits in the queue until the gate admits one operation.
+    ///
+    /// The result is a future that is also a builder.
     ///
     /// ```
     /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
@@ -245,7 +257,7 @@ impl Gate {
         Acquire::new(Permits(self))
     }
 
-    /// [`acquire`](Self::acquire) of a permit that may go anywhere.
+    /// Waits as [`acquire`](Self::acquire) does, for a permit that can move into another task.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Gate};
@@ -267,7 +279,7 @@ impl Gate {
         Acquire::new(Permits(Arc::clone(self)))
     }
 
-    /// Those who wait here: how many, in what order, and how many at most. [Closing](WaitQueue::close) it closes the gate.
+    /// Returns the queue of the gate. [Closing](WaitQueue::close) the queue closes the gate.
     ///
     /// ```
     /// # use flowgate::{ConcurrencyLimit, Gate};
@@ -281,18 +293,20 @@ impl Gate {
         WaitQueue::new(self)
     }
 
-    /// The names of its limits, in order.
+    /// Returns the names of the limits, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|member| &*member.name)
     }
 
-    /// The name of the limit that gave this refusal; none if it was not one of them, but, say, the queue being full.
+    /// Returns the name of the limit that refused.
+    ///
+    /// `None` if no limit refused. The queue may have been full, for example.
     pub fn name_of(&self, denied: &Denied) -> Option<&str> {
         let member = self.members.get(denied.limit()?)?;
         Some(&member.name)
     }
 
-    /// Looks at one of its limits. `None` if there is none of that name and type.
+    /// Calls `look` with one of the limits. `None` if no limit has that name and type.
     ///
     /// ```
     /// # use flowgate::{Gate, TokenBucket};
@@ -305,8 +319,10 @@ impl Gate {
         limit.downcast_ref().map(look)
     }
 
-    /// Changes one of its limits, and has those served who wait for what that makes possible; those who can never be
-    /// served any more are refused. `None` if there is none of that name and type.
+    /// Calls `change` with one of the limits, and then serves waiters by it.
+    ///
+    /// Waiters are served if the change makes that possible, and refused if they can never be served any more. `None` if no
+    /// limit has that name and type.
     ///
     /// ```
     /// # use flowgate::{Gate, TokenBucket};
@@ -322,8 +338,10 @@ impl Gate {
         })
     }
 
-    /// [`inspect`](Self::inspect) for whichever limiter of rate; one that is [observed](crate::Observed) is looked at
-    /// as it is inside. `None` also if the limit of that name is one of concurrency.
+    /// Calls `look` with one of the rate limiters, whatever its type.
+    ///
+    /// If the limiter is [observed](crate::Observed), `look` gets the limiter inside. `None` if the limit of that name is not
+    /// a rate limiter, or if there is none.
     ///
     /// ```
     /// # use flowgate::{Gate, Limiter, TokenBucket};
@@ -343,8 +361,9 @@ impl Gate {
         self.members.iter().find(|member| *member.name == *name)
     }
 
-    /// [`configure`](Self::configure) for whichever limiter of rate that [`inspect_limiter`](Self::inspect_limiter)
-    /// finds.
+    /// Calls `change` with the rate limiter that [`inspect_limiter`](Self::inspect_limiter) finds.
+    ///
+    /// Waiters are then served as by [`configure`](Self::configure).
     ///
     /// ```
     /// # use flowgate::{Gate, Limiter, TokenBucket};
@@ -364,12 +383,12 @@ impl Gate {
         })
     }
 
-    /// The clock that its limits share.
+    /// Returns the clock that the limits share.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The limit that is, or holds, a key of this table.
+    /// Returns the name of the limit that is, or holds, a key of this table.
     fn name_of_key_in<T>(&self, table: &T) -> Option<&str> {
         let is_key = |member: &&Member| {
             let mut is_key = false;
@@ -387,7 +406,7 @@ impl Gate {
         let now_ns = self.clock.now().as_nanos();
         self.queue.pass(self, now_ns, Some(n))?;
         let mut taking = self.taking.lock();
-        // Somebody may have read the clock later, and taken first.
+        // Another caller may have read the clock later, and taken first.
         let at = Timestamp::from_nanos(now_ns.max(taking.latest_ns));
         let asked = self.ask_all(supply::hardest, at, n, Asker::HEAD);
         asked.map_err(|denied| denied.sooner(at.as_nanos() - now_ns))?;

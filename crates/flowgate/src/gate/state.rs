@@ -1,4 +1,4 @@
-//! What was taken from the limits of a gate, over a restart: the states of its rate limiters, by name.
+//! The export and import of a gate's rate limiters, by name, for restarts.
 
 use super::{Gate, Member};
 use crate::limiter::Limiter;
@@ -12,9 +12,10 @@ use core::any::Any;
 use core::time::Duration;
 
 impl Gate {
-    /// Returns what was taken from each of its rate limiters, by name, for [`import`](Self::import) after a restart.
+    /// Returns what was taken from each rate limiter, by name.
     ///
-    /// Permits are not in it: what they were for ends with the process. Of a gate in the gate, the limits are named `outer/inner`.
+    /// Pass the result to [`import`](Self::import) after a restart. Permits are not part of it, because operations in flight
+    /// end with the process. The limits of a gate in the gate are named `outer/inner`.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, FixedWindow, Gate, LimiterState, TokenBucket};
@@ -46,9 +47,11 @@ impl Gate {
         self.export_at(unix_now())
     }
 
-    /// [`export`](Self::export) at `unix_time` by the wall clock, counted from the Unix epoch.
+    /// Exports as [`export`](Self::export) does, at `unix_time` of the wall clock.
+    ///
+    /// `unix_time` is counted from the Unix epoch.
     pub fn export_at(&self, unix_time: Duration) -> Vec<(String, LimiterState)> {
-        // Nothing has been taken from some of them and not yet from the others.
+        // Not while something has been taken from some of the limits and not yet from the others.
         let _taking = self.taking.lock();
         let of_member = |member: &Member| match member.gate() {
             Some(gate) => {
@@ -65,15 +68,15 @@ impl Gate {
         self.members.iter().flat_map(of_member).collect()
     }
 
-    /// Takes what the exporters of `states` had taken, each of its limits by name; see
-    /// [`RateLimiter::import`](crate::RateLimiter::import).
+    /// Charges each limit with what the exporter of its state had taken.
     ///
-    /// Limits that are not named stay as they are. A limiter that is shared by several gates is to be imported once.
+    /// [`RateLimiter::import`](crate::RateLimiter::import) describes how. Limits that are not named do not change. Import a
+    /// limiter that several gates share only once.
     ///
     /// # Errors
     ///
-    /// Returns [`LimiterStateError`], which names the limit, if there is none of that name, or if it refuses the state. Limits before
-    /// it have then taken theirs, and it and those after it have not.
+    /// Returns [`LimiterStateError`], which names the limit, if no limit has that name, or if the limit refuses the state.
+    /// The limits before it have then been charged; that limit and those after it have not.
     #[cfg(feature = "std")]
     pub fn import<'a>(
         &self,
@@ -82,11 +85,13 @@ impl Gate {
         self.import_at(states, unix_now())
     }
 
-    /// [`import`](Self::import) at `unix_time` by the wall clock, counted from the Unix epoch.
+    /// Imports as [`import`](Self::import) does, at `unix_time` of the wall clock.
+    ///
+    /// `unix_time` is counted from the Unix epoch.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`LimiterStateError`], which names the limit, if no limit has that name, or if the limit refuses the state.
     pub fn import_at<'a>(
         &self,
         states: impl IntoIterator<Item = (&'a str, &'a LimiterState)>,
@@ -101,7 +106,7 @@ impl Gate {
         })
     }
 
-    /// None if there is no limiter of that name.
+    /// Returns `None` if there is no limiter of that name.
     fn import_one(
         &self,
         name: &str,
@@ -122,7 +127,7 @@ impl Gate {
 }
 
 impl Member {
-    /// The gate that it is.
+    /// Returns the gate that this member is, if it is one.
     fn gate(&self) -> Option<&Gate> {
         let limit: &dyn Any = &*self.limit;
         limit.downcast_ref()

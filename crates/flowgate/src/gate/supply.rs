@@ -1,4 +1,4 @@
-//! The gate, seen from its queue: all of its limits at once.
+//! The gate, as its queue sees it: all of its limits as one.
 
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
@@ -39,7 +39,7 @@ impl Supply for Gate {
     }
 
     fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
-        // The next one is not to see what has been taken from some of the limits and not yet from the others.
+        // The next waiter must not see what has been taken from some of the limits and not yet from the others.
         let _taking = (asker.ahead() == 0).then(|| self.taking.lock());
         match asker {
             Asker::Waiter { .. } => self.ask_all(longest, at, n, asker),
@@ -98,7 +98,7 @@ impl Gate {
                 receipts: &mut taking.receipts[begin..end],
             };
             if let Err(denied) = supply.grant(at, n.saturating_mul(token), to) {
-                // Nobody else can take from a limit of ours, unless `inspect` or `configure` was used for it.
+                // No other caller can take from a limit of ours, unless `inspect` or `configure` was used for it.
                 give_back(&self.members[..index], at, n, &taking.receipts);
                 return Err(denied.by_limit(index));
             }
@@ -108,7 +108,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Asks all of its limits for what `n` operations take; of several refusals, the one that `rank` puts highest.
+    /// Asks all limits for what `n` operations take. Of several refusals, returns the one that `rank` puts highest.
     pub(super) fn ask_all<R: Ord>(
         &self,
         rank: impl Fn(&Denied) -> R,
@@ -123,7 +123,7 @@ impl Gate {
             let answer = match n.checked_mul(token) {
                 Some(units) => (supply.queue().stay_behind(supply, at, units))
                     .and_then(|()| supply.ask(at, units, asker)),
-                // More units than there are numbers for: as many as there are.
+                // More units than a `u64` counts: ask for as many as it does.
                 None => match supply.ask(at, u64::MAX, asker) {
                     Err(denied) if denied.is_never() => Err(denied),
                     _ => Err(Denied::never(u64::MAX, u64::MAX)),
@@ -163,14 +163,14 @@ fn give_back(members: &[Member], at: Timestamp, n: u64, receipts: &[Receipt]) {
     }
 }
 
-/// For whoever is told: never, or nobody knows when, or the longest wait.
+/// Ranks the refusals for a caller that does not wait: never, then without a known time, then the longest wait.
 pub(super) fn hardest(denied: &Denied) -> (bool, bool, Option<Duration>) {
     let wait = denied.retry_after();
     (denied.is_never(), wait.is_none(), wait)
 }
 
-/// For who has to wait anyway, what is certain: never, or the longest wait that is known, which what is not known can
-/// only make longer.
+/// Ranks the refusals for a waiter by what is certain: never, then the longest known wait. Limits without a known time can
+/// only make the wait longer.
 fn longest(denied: &Denied) -> (bool, Option<Duration>) {
     (denied.is_never(), denied.retry_after())
 }

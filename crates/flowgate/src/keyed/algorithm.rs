@@ -8,12 +8,14 @@ use crate::types::segmented_window::SegmentedWindow;
 use crate::types::token_bucket::TokenBucket;
 use crate::types::unlimited::Unlimited;
 
-/// The limiters that there can be one of for each key: [`TokenBucket`], [`LeakyBucket`], [`DualTokenBucket`],
-/// [`FixedWindow`] and [`SegmentedWindow`] (of one segment), and [`Unlimited`]. Sealed.
+/// A limiter type that [`Keyed`](super::Keyed) can keep for each key. Sealed.
 ///
-/// The associated type `Quota` is what each key is allowed: [`Quotas`] for a [`DualTokenBucket`], and [`Quota`] for the
-/// others. Code that calls [`Keyed::quota`](super::Keyed::quota), [`set_quota`](super::Keyed::set_quota),
-/// [`with`](super::Keyed::with) or [`policy`](super::Keyed::policy) asks for `KeyedAlgorithm<Quota = Quota>`.
+/// It is implemented for [`TokenBucket`], [`LeakyBucket`], [`DualTokenBucket`], [`FixedWindow`], [`SegmentedWindow`] (with one
+/// segment) and [`Unlimited`].
+///
+/// The associated type `Quota` is the type of each key's quota: [`Quotas`] for a [`DualTokenBucket`], and [`Quota`] for the others.
+/// Code that calls [`Keyed::quota`](super::Keyed::quota), [`set_quota`](super::Keyed::set_quota), [`with`](super::Keyed::with) or
+/// [`policy`](super::Keyed::policy) needs the bound `KeyedAlgorithm<Quota = Quota>`.
 ///
 /// ```
 /// use flowgate::{Keyed, KeyedAlgorithm};
@@ -41,9 +43,9 @@ pub(crate) mod sealed {
     use super::{ConcurrencyLimit, Quota, Rule};
     use core::fmt::Debug;
 
-    /// What there can be one of for each key.
+    /// A limiter type of which each key can have one.
     pub trait Kind {
-        /// What each is allowed.
+        /// The quota or limit of each key.
         type Allowed: Copy + Debug;
     }
 
@@ -61,24 +63,24 @@ pub(crate) mod sealed {
         note = "permits for each key are a `KeyedConcurrencyLimit`"
     )]
     pub trait Sealed: Sized + 'static {
-        /// What each key is allowed.
+        /// The quota of each key.
         type Quota: Copy + Debug + From<Quota> + Send + Sync;
-        /// What it does with a key's state.
+        /// The algorithm that changes the state of a key.
         type Rule: Rule<Quota = Self::Quota>;
-        /// Its name, as in `Keyed<Name>`.
+        /// The name of the limiter type, as in `Keyed<Name>`.
         const NAME: &'static str;
-        /// As [`Policy::is_steady`](crate::Policy::is_steady).
+        /// The value of [`Policy::is_steady`](crate::Policy::is_steady).
         const IS_STEADY: bool;
 
-        /// The quota as this limiter understands it.
+        /// Returns the quota as this limiter uses it.
         fn quota(quota: Self::Quota) -> Self::Quota {
             quota
         }
 
-        /// The quota, if it is one.
+        /// Returns the quota if there is only one.
         fn only(quota: &Self::Quota) -> Option<Quota>;
 
-        /// The quotas, if they are two.
+        /// Returns the quotas if there are two.
         fn two(quota: &Self::Quota) -> Option<[Quota; 2]> {
             let _ = quota;
             None
@@ -110,7 +112,7 @@ impl sealed::Sealed for LeakyBucket {
     const NAME: &'static str = "LeakyBucket";
     const IS_STEADY: bool = true;
 
-    /// Without a burst of its own, it has one of 1.
+    /// A quota without an explicit burst has a burst of 1.
     fn quota(quota: Quota) -> Quota {
         quota.with_default_burst(Some(1))
     }
@@ -160,7 +162,7 @@ impl sealed::Sealed for SegmentedWindow {
     }
 }
 
-/// Whatever its quota is, it admits everything.
+/// Admits everything, whatever the quota.
 impl sealed::Sealed for Unlimited {
     type Quota = Quota;
     type Rule = rule::NoLimit;

@@ -8,6 +8,7 @@ use super::keys::{Full, Keys};
 use super::names::{Exact, Hashed, KeyNames};
 use super::queues::KeyQueues;
 use super::rule::{Rule, aligned};
+use super::size::{SLOTS_PER_KEYS, SLOTS_PER_KEYS_TO_SPARE, kept, lines_for};
 use super::sketch::Sketch;
 use super::table::{MOST_LINES, SLOTS_PER_LINE, Table};
 use super::{Keyed, current::InForce};
@@ -20,19 +21,21 @@ use alloc::borrow::ToOwned;
 use core::hash::Hash;
 use core::marker::PhantomData;
 
-/// Few lines fill unevenly.
-const LEAST_LINES: u128 = 64;
-/// How many cells of 8 bytes the sketch has for so many keys.
+/// The sketch has `.0` cells of 8 bytes for every `.1` keys.
 const CELLS_PER_KEYS: (u128, usize) = (5, 16);
 const LEAST_CELLS: u128 = 64;
 
-/// What a [`Keyed`] limiter does for a new key when all slots that it may have are taken by keys that still matter.
+/// What a [`Keyed`] limiter does with new keys when its table is full.
 ///
-/// What that costs, where each key may have one a second and ten at once, and asks 0.8 times a second at random: of all
-/// requests, those refused that the key's own limit would have let through. Queue is for 100,000 keys. Time is
-/// simulated, so it is the same in every run (`cargo run --release -p flowgate-bench-keyed -- refusals` in `bench/`).
+/// The table is full for a key if active keys take all eight entries that the key can use.
 ///
-/// | keys that matter at once, of capacity | `Evict` | `Deny` | `Share`, a tenth of all |
+/// # Needless refusals
+///
+/// The table below shows how many of all requests are refused although the key's own limit would admit them. Each key may have 1
+/// per second with a burst of 10, and sends 0.8 requests per second at random. The limiter is built for 100,000 keys. Time is
+/// simulated, so every run gives the same result (`cargo run --release -p flowgate-bench-keyed -- refusals` in `bench/`).
+///
+/// | active keys, relative to capacity | `Evict` | `Deny` | `Share`, a tenth of all |
 /// |---|---|---|---|
 /// | 1 × | none | 0.04 % | 0.0002 % |
 /// | 1.25 × | 0.004 % | 2.3 % | 0.003 % |
@@ -40,11 +43,12 @@ const LEAST_CELLS: u128 = 64;
 /// | 2 × | 22 % | 28 % | 23 % |
 /// | 4 × | 57 % | 63 % | 60 % |
 ///
-/// So capacity is to be what matters at the worst of times. With more, `Evict` does well as long as the sketch pays back what
-/// goes into it: each of its cells does so at the rate of one key, and there are 5 for each 16 keys of the capacity. With
-/// about twice as many keys more goes in than is paid back, and those without a slot share what little that is.
+/// Set the capacity to the largest number of active keys that you expect. With more active keys, `Evict` works well as long as the
+/// debt in the sketch is repaid as fast as it comes in. Each sketch cell repays at the rate of one key, and there are 5 cells for
+/// each 16 keys of the capacity. With about twice the capacity, more debt comes in than is repaid, and keys without an entry share
+/// the little that is left.
 ///
-/// `Evict` and `Deny` let nobody through whom the key's own limit would not; `Share` does, by the quota that is shared.
+/// `Evict` and `Deny` admit only requests that the key's own limit admits. `Share` also admits requests by the shared quota.
 ///
 /// ```
 /// use flowgate::{Keyed, Quota, WhenFull};
@@ -66,21 +70,24 @@ const LEAST_CELLS: u128 = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// The key that is nearest to being whole makes way, and what it has taken is remembered in a sketch of fixed size, which
-    /// other keys share: it never says less than there was, and more only if both of a key's cells are shared with one
-    /// that has taken more. So no key gets anything by it, and now and then a new one is refused that need not be
-    /// ([`KeyedCounts::refused_by_estimate`](super::KeyedCounts)).
+    /// Evicts the key that is closest to fully refilled, and remembers its usage in a sketch.
+    ///
+    /// The sketch has a fixed size, and keys share its cells. It never remembers less than a key has taken. It remembers more only
+    /// if the key shares both of its cells with keys that have taken more. No key therefore gains tokens by eviction, but a new key
+    /// is sometimes refused needlessly ([`KeyedCounts::refused_by_estimate`](super::KeyedCounts)).
     #[default]
     Evict,
-    /// It is refused ([`Denied::is_table_full`](crate::Denied::is_table_full)): now and then one in some thousands also where
-    /// there are no more keys than capacity, as a key has only eight slots.
+    /// Refuses the new key ([`Denied::is_table_full`](crate::Denied::is_table_full)).
+    ///
+    /// Each key can use only eight entries. About one new key in several thousand is therefore refused even within the capacity.
     Deny,
-    /// It is let through by this quota, which all such keys share.
+    /// Admits the new key by this quota, which all such keys share.
     Share(Quota),
 }
 
-/// Settings of a [`Keyed`] limiter or a [`KeyedConcurrencyLimit`](super::KeyedConcurrencyLimit) other than the default ones;
-/// `capacity` makes it.
+/// The settings of a [`Keyed`] limiter or a [`KeyedConcurrencyLimit`](super::KeyedConcurrencyLimit).
+///
+/// Settings that are not set keep their defaults. `capacity` builds the limiter.
 ///
 /// | setting | default |
 /// |---|---|
@@ -117,7 +124,7 @@ pub struct KeyedBuilder<A: Kind, N = Hashed> {
     pub(super) seed: Option<Seed>,
     pub(super) max_waiting_keys: usize,
     pub(super) max_waiters_per_key: usize,
-    /// Of windows.
+    /// The alignment of windows.
     alignment: Alignment,
     kind: PhantomData<fn() -> (A, N)>,
 }
@@ -138,11 +145,11 @@ impl<A: Kind> KeyedBuilder<A> {
 }
 
 impl<A: KeyedAlgorithm> KeyedBuilder<A> {
-    /// Keeps keys and compares them, so that no two ever share a limit.
+    /// Stores keys and compares them, so that no two keys ever share a limit.
     ///
-    /// `Q` is what it is asked with, such as `str` (or a `String`) or `u64`; its owned form is kept, by a copy when a key gets a slot.
-    /// [`Keyed::bytes`] counts that too, but for what keys own elsewhere, as a `String` does. A decision takes the lock of its
-    /// slot. What the sketch remembers of keys that have made way is shared all the same.
+    /// `Q` is the type of the keys that callers pass, such as `str` (or a `String`) or `u64`. The table stores the owned form,
+    /// which it copies when a key gets an entry. [`Keyed::bytes`] counts the stored values, but not what they own elsewhere, such
+    /// as the text of a `String`. A decision takes the lock of its entry. Evicted keys still share the cells of the sketch.
     ///
     /// ```
     /// use flowgate::{Keyed, Quota};
@@ -168,9 +175,10 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
         }
     }
 
-    /// Makes the limiter as [`Keyed::export`] told it, with the seed and capacity of that one, and what its keys have taken.
-    /// Quota, clock and all other settings are this builder's; what has been taken stays taken as if the quota had been
-    /// [changed](Keyed::set_quota), and as if no time had passed in between.
+    /// Builds the limiter from an [export](Keyed::export), with its seed, capacity and keys.
+    ///
+    /// Quota, clock and all other settings are those of this builder. Each key keeps what it has taken, as if the quota had been
+    /// [changed](Keyed::set_quota) and no time had passed since the export.
     ///
     /// - A bucket refuses every request with a [time](Keyed::at) before the import.
     /// - A window refuses such a request, or counts it in the window that was open at the import.
@@ -191,36 +199,43 @@ impl<A: KeyedAlgorithm> KeyedBuilder<A> {
     ///
     /// # Errors
     ///
-    /// As [`capacity`](Self::capacity), and if the bytes are not such an export, of the same kind of limiter and, for
-    /// segmented windows, of the same window; or if keys have made way for others there and this builder does not
-    /// [evict](WhenFull::Evict).
+    /// Returns [`KeyedError`] for the reasons that [`capacity`](Self::capacity) lists, and also in these cases:
+    ///
+    /// - The bytes are not an export, or are damaged.
+    /// - The export is of another type of limiter, or of segmented windows of another length.
+    /// - The export contains evicted keys, and this builder does not [evict](WhenFull::Evict).
     pub fn import(mut self, bytes: &[u8]) -> Result<Keyed<A>, KeyedError> {
         let export = Export::<A>::read(bytes)?;
         self.seed = Some(export.seed);
-        let keyed = self.capacity(export.capacity)?;
+        // In another number of lines, its entries would be where nobody looks for them.
+        let keyed = self.build(export.capacity, Some(export.lines))?;
         export.carry_to(&keyed)?;
         Ok(keyed)
     }
 }
 
 impl<A: Kind, N> KeyedBuilder<A, N> {
-    /// Sets the clock; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock). A concurrency limit asks it for
-    /// deadlines only.
+    /// Sets the clock; see [`TokenBucketBuilder::clock`](crate::TokenBucketBuilder::clock).
+    ///
+    /// A concurrency limit uses its clock only for deadlines.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = Some(clock.into());
         self
     }
 
-    /// What keys are hashed with. Who knows it can choose keys that share a limit, so that it is to be secret, and for
-    /// tests and simulations that have to be repeatable alone. Without `std` it has to be set, from a source of randomness.
+    /// Sets the secret with which keys are hashed (default: from the operating system).
+    ///
+    /// A caller who knows the seed can choose keys that share a limit, so keep it secret. Set it only for tests and simulations
+    /// that must be repeatable, or without `std`. Without `std` it must be set, from a source of randomness.
     pub fn seed(mut self, seed: [u64; 2]) -> Self {
         self.seed = Some(Seed(seed));
         self
     }
 
-    /// For how many keys somebody may wait at the same time. Who would wait for one more is refused with
-    /// [`is_queue_full`](crate::Denied::is_queue_full). Only then is memory taken beyond what
-    /// [`Keyed::bytes`] says: for each, and for each that waits, some hundred bytes.
+    /// Sets the largest number of keys that callers can wait for concurrently (default: 65,536).
+    ///
+    /// A caller that would wait for one more key is refused with [`is_queue_full`](crate::Denied::is_queue_full). Waiting takes
+    /// memory beyond [`Keyed::bytes`]: some hundred bytes for each key that callers wait for, and for each waiter.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -235,7 +250,7 @@ impl<A: Kind, N> KeyedBuilder<A, N> {
         self
     }
 
-    /// How many may wait for one key.
+    /// Sets the largest number of waiters of one key (default: 1,000).
     pub fn max_waiters_per_key(mut self, waiters: usize) -> Self {
         self.max_waiters_per_key = waiters;
         self
@@ -243,11 +258,13 @@ impl<A: Kind, N> KeyedBuilder<A, N> {
 }
 
 impl<N> KeyedBuilder<FixedWindow, N> {
-    /// Lets windows begin a whole number of windows before and after `begins`, for all keys at the same instants.
+    /// Aligns the windows of all keys: one window begins at `begins`.
     ///
-    /// A quota of a key's [own](Keyed::with) and one that [replaces](Keyed::set_quota) this one have their own windows, of which
-    /// one begins at `begins` as well. What a key has taken then stays counted until its window is over and one by the new quota
-    /// begins; between two quotas of its own, until its window is over.
+    /// The other windows begin a whole number of windows before or after it.
+    ///
+    /// A [per-key quota](Keyed::with) and a quota that [replaces](Keyed::set_quota) this one have separate windows, one of which
+    /// also begins at `begins`. What a key has taken then stays counted until its window has ended and a window of the new quota
+    /// begins. Between two per-key quotas, it stays counted until its window has ended.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock, Timestamp};
@@ -271,10 +288,10 @@ impl<N> KeyedBuilder<FixedWindow, N> {
         self
     }
 
-    /// Lets windows begin where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole number of windows since midnight
-    /// of 1970-01-01: at the full minute, the full hour, at midnight.
+    /// Aligns the windows to the wall clock: to the full minute, hour, or midnight.
     ///
-    /// The wall clock is read when the limiter is built, and not again. See
+    /// A window begins whenever the wall clock, `utc_offset_s` seconds east of UTC, shows a whole number of windows since midnight
+    /// of 1970-01-01. The limiter reads the wall clock only once, when it is built. See
     /// [`FixedWindowBuilder::align_to_wall`](crate::FixedWindowBuilder::align_to_wall).
     ///
     /// ```
@@ -296,7 +313,7 @@ impl<N> KeyedBuilder<FixedWindow, N> {
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
-    /// What to do for a new key when there is no room for it.
+    /// Sets what happens to a new key when the table is full.
     ///
     /// ```
     /// use flowgate::{Keyed, Quota, WhenFull};
@@ -311,27 +328,36 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
         self
     }
 
-    /// Makes the limiter, with room for `keys` keys that matter at the same time, and takes all memory that it will ever
-    /// need for them: 24 bytes a key, of which 16 are its slot, and the others spare slots and, with [`WhenFull::Evict`], the sketch;
-    /// and some kilobytes.
+    /// Builds the limiter for `keys` active keys.
+    ///
+    /// It allocates all memory that the keys will ever need: 24 bytes for each key, and some kilobytes. An entry has 16 of the 24
+    /// bytes. The others are for spare entries and, with [`WhenFull::Evict`], the sketch.
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if `keys` is 0 or more than can be told apart (12 · 2³⁰, or 10.7 · 2³⁰ where new keys are denied
-    /// or share); if the memory is not to be had, which the error names in bytes; if the quota is not one that this
-    /// kind of limiter can keep; or, without `std`, if no seed has been set. (An operating system that promises
-    /// more memory than it has may end the process instead when it is taken, which is here and at no later time.)
+    /// Returns [`KeyedError`] in these cases:
+    ///
+    /// - `keys` is 0, or above 12 × 2³⁰ (10.7 × 2³⁰ with [`WhenFull::Deny`] or [`WhenFull::Share`]).
+    /// - The memory is not available. The error names its size in bytes.
+    /// - This type of limiter cannot keep the quota.
+    /// - The crate is built without `std`, and no seed has been set.
+    ///
+    /// An operating system that promises more memory than it has may end the process instead. It does so in this call, and not
+    /// later.
     pub fn capacity(self, keys: usize) -> Result<Keyed<A, N>, KeyedError> {
-        let [slots, per_keys] = match self.when_full {
-            WhenFull::Evict => [4, 3],
-            WhenFull::Deny | WhenFull::Share(_) => [3, 2],
+        self.build(keys, None)
+    }
+
+    /// [`capacity`](Self::capacity) with a table of `lines` lines, or of as many as `keys` need.
+    fn build(self, keys: usize, lines: Option<usize>) -> Result<Keyed<A, N>, KeyedError> {
+        let ratio = match self.when_full {
+            WhenFull::Evict => SLOTS_PER_KEYS,
+            WhenFull::Deny | WhenFull::Share(_) => SLOTS_PER_KEYS_TO_SPARE,
         };
+        let [slots, per_keys] = ratio;
         let most = (MOST_LINES * SLOTS_PER_LINE / slots * per_keys) as u64;
-        // Where nothing is kept of a key, the smallest table will do.
-        let kept = if A::Rule::ADMITS_ALL { 1 } else { keys };
-        let lines = (kept.div_ceil(per_keys) as u128 * slots as u128)
-            .div_ceil(SLOTS_PER_LINE as u128)
-            .max(LEAST_LINES);
+        let lines = lines.map_or_else(|| lines_for::<A::Rule>(keys, ratio), |lines| lines as u128);
+        let kept = kept::<A::Rule>(keys);
         let cells = match self.when_full {
             WhenFull::Evict => {
                 let cells = kept.div_ceil(CELLS_PER_KEYS.1) as u128 * CELLS_PER_KEYS.0;
@@ -388,7 +414,7 @@ pub(super) fn check_keys(keys: usize, bytes: u128, most: u64) -> Result<(), Keye
     }
 }
 
-/// What so many lines with their names take, and so many cells of the sketch.
+/// Returns the bytes of `lines` lines with their names, and of `cells` cells of the sketch.
 pub(super) fn bytes<N: KeyNames>(lines: u128, cells: u128) -> u128 {
     Table::<N>::bytes(lines) + cells * size_of::<AtomicU64>() as u128
 }

@@ -1,6 +1,8 @@
 use crate::primitive::{AtomicU64, Ordering};
 
-/// What a [`Keyed`](crate::Keyed) limiter has done for want of room, since it was made.
+/// How often the table of a [`Keyed`](crate::Keyed) limiter was full, and what happened.
+///
+/// The limiter counts from when it was built.
 ///
 /// ```
 /// use flowgate::{Keyed, WhenFull};
@@ -15,13 +17,15 @@ use crate::primitive::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct KeyedCounts {
-    /// Entries that made way for another key's, or were not made, while they mattered; what they knew went into the sketch.
+    /// The number of active entries that were evicted.
+    ///
+    /// An entry is evicted for another key, or before it is created. The sketch then remembers what the key has taken.
     pub evicted: u64,
-    /// Refusals of keys without an entry, for what the sketch says that they may have taken.
+    /// The number of refusals of keys without an entry, by the sketch's estimate.
     pub refused_by_estimate: u64,
-    /// Refusals of new keys for want of room.
+    /// The number of new keys that were refused because the table is full.
     pub refused_for_room: u64,
-    /// Decisions on new keys by what all share for which there is no room.
+    /// The number of decisions on new keys by the quota that they share.
     pub shared: u64,
 }
 

@@ -13,25 +13,25 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct InForce<Q> {
-    /// Of the table's terms.
+    /// The generation of the table's terms.
     pub(super) generation: AtomicU64,
     pub(super) terms: Versioned<WORDS>,
-    /// Who decides at this time or later need not care what was in force before: neither have the table's terms changed since,
-    /// nor has any key come into them from others.
+    /// A decision at this time or later need not consider earlier terms: since this time, the table's terms have not changed, and
+    /// no key has changed to them from others.
     unsettled_ns: AtomicU64,
-    /// The same for those who decide by the clock without more ado; [`NEVER`] until somebody has decided by the clock with more care.
+    /// The same for the fast path of decisions by the clock; [`NEVER`] until the slow path has decided by the clock.
     pub(super) settled_ns: AtomicU64,
-    /// Taken by who changes either of these.
+    /// The lock of a thread that changes either of these times.
     settling: Lock<()>,
-    /// Taken by who changes it.
+    /// The current quota, locked by a thread that changes it.
     quota: Lock<Q>,
 }
 
-/// The last change of quota, as those see it who meet an entry from before or a time before.
+/// The last change of quota, for a thread that finds an entry or a time from before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastChange {
     pub(crate) change: Change,
-    /// When the change before it was: what was in force before that, nobody knows any longer.
+    /// When the change before it was. The quota before that time is no longer known.
     pub(crate) before: u128,
 }
 
@@ -47,7 +47,7 @@ impl<Q> InForce<Q> {
         }
     }
 
-    /// The terms in force.
+    /// Returns the current terms.
     #[inline]
     pub(crate) fn terms(&self) -> Terms {
         self.read(terms)
@@ -65,12 +65,12 @@ impl<Q> InForce<Q> {
         }
     }
 
-    /// Since when the terms in force have been so; 0 for the first ones, unless [`begin`](Self::begin) says otherwise.
+    /// Returns the time from which the terms are current. For the first terms, it is 0 unless [`begin`](Self::begin) sets it.
     pub(crate) fn current_from_ns(&self) -> u64 {
         self.read(|version, _| version.word(CURRENT_FROM_NS))
     }
 
-    /// Nobody knows what was in force before `from_ns`. To be said before anybody decides, and before the first change.
+    /// Records that the quota before `from_ns` is not known. This comes before all decisions, and before the first change.
     pub(crate) fn begin(&self, from_ns: u64) {
         let generation = self.generation.load(Ordering::Relaxed);
         let words = words(&self.terms(), from_ns);
@@ -79,7 +79,7 @@ impl<Q> InForce<Q> {
         }
     }
 
-    /// The last change; none if the next one has begun, before which all entries were restated.
+    /// Returns the last change. Returns `None` if the next one has begun, before which all entries were restated.
     pub(crate) fn changed(&self) -> Option<LastChange> {
         let to = self.generation.load(Ordering::Acquire);
         let from = to.wrapping_sub(1);
@@ -98,12 +98,12 @@ impl<Q> InForce<Q> {
         })
     }
 
-    /// See the field.
+    /// Returns the time from which everything is settled; see the field.
     pub(crate) fn unsettled_ns(&self) -> u64 {
         self.unsettled_ns.load(Ordering::Acquire)
     }
 
-    /// Announces that something is not settled before `ns`. To be done before it can be seen.
+    /// Announces that something is not settled before `ns`. This comes before the change itself becomes visible.
     pub(crate) fn settle(&self, ns: u64) {
         let _settling = self.settling.lock();
         self.unsettled_ns.fetch_max(ns, Ordering::AcqRel);
@@ -113,12 +113,12 @@ impl<Q> InForce<Q> {
         }
     }
 
-    /// Whether anybody has decided by the clock, and not by times of a caller's alone.
+    /// Returns whether any decision was made by the clock, and not only by explicit timestamps.
     pub(crate) fn goes_by_clock(&self) -> bool {
         self.settled_ns.load(Ordering::Acquire) != NEVER
     }
 
-    /// Somebody decides by the clock. To be said before that can be seen.
+    /// Announces a decision by the clock. This comes before the decision becomes visible.
     pub(crate) fn go_by_clock(&self) {
         if self.goes_by_clock() {
             return;
@@ -130,12 +130,12 @@ impl<Q> InForce<Q> {
         }
     }
 
-    /// The quota; to be held while it is changed.
+    /// Returns the quota, locked. The lock is held while the quota changes.
     pub(crate) fn quota(&self) -> LockGuard<'_, Q> {
         self.quota.lock()
     }
 
-    /// Puts `terms` in force as of `now_ns`. No entry may be left from the generation before this one.
+    /// Makes `terms` current as of `now_ns`. No entry may remain from the generation before the current one.
     pub(crate) fn change(&self, quota: &mut LockGuard<'_, Q>, new: Q, terms: &Terms, now_ns: u64) {
         let next = self.generation.load(Ordering::Relaxed) + 1;
         self.terms.fill(next, &words(terms, now_ns));
@@ -146,7 +146,7 @@ impl<Q> InForce<Q> {
 }
 
 const UNIT: usize = 0;
-/// What a token costs.
+/// The cost of a token.
 pub(super) const TOKEN: usize = 2;
 pub(super) const SPAN: usize = 4;
 const MOST: usize = 6;
@@ -157,7 +157,7 @@ const CURRENT_FROM_NS: usize = 9;
 pub(super) const WORDS: usize = 10;
 
 fn words(terms: &Terms, from_ns: u64) -> [u64; WORDS] {
-    // Of no meaning where units have no price.
+    // This number has no meaning if units have no price.
     let token = terms.unit.wrapping_mul(terms.scale.into());
     let [unit, token, span] =
         [terms.unit, token, terms.span].map(|number| [number as u64, (number >> 64) as u64]);

@@ -1,8 +1,8 @@
 //! One decision, from the key to the swap of its entry.
 //!
-//! The key is hashed, and looked for in its two lines. What is left is a step of the algorithm and a compare-and-swap, if all is
-//! as it mostly is: the key has an entry in the table's terms, nobody waits for it, and no other thread is faster. Otherwise
-//! its [`KeyLimiter`](super::KeyLimiter) decides, which takes more care and comes to the same answer.
+//! The limiter hashes the key and looks for it in the key's two lines. In the usual case, the key has an entry in the table's
+//! terms, has no waiters, and no other thread changes the entry. One step of the algorithm and one compare-and-swap then remain. In
+//! all other cases, the [`KeyLimiter`](super::KeyLimiter) of the key decides. It takes more care and comes to the same result.
 
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
@@ -18,27 +18,32 @@ use crate::primitive::versioned::Version;
 use crate::verdict::Denied;
 
 impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
-    /// Takes one token of `key`, or says why not.
+    /// Takes one token of `key`.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there is none, or [no room](Denied::is_table_full) for the key; nothing is then taken.
+    /// Returns [`Denied`] if no token is available ([`retry_after`](Denied::retry_after)), callers wait for the key, or the table
+    /// has no entry for the key ([`is_table_full`](Denied::is_table_full)). Nothing is then taken.
     #[inline]
     pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
         self.take(self.keys.table.who(key), None)
     }
 
-    /// Takes `n` units of `key`, all or none. `n` = 0 succeeds and changes nothing.
+    /// Takes `n` units of `key`, all or none.
+    ///
+    /// `n` = 0 succeeds and changes nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there are fewer, or [no room](Denied::is_table_full) for the key; nothing is then taken.
+    /// Returns [`Denied`] if fewer than `n` units are available ([`retry_after`](Denied::retry_after)), callers wait for the key,
+    /// the table has no entry for the key ([`is_table_full`](Denied::is_table_full)), or `n` is more than the quota ever allows
+    /// ([`is_never`](Denied::is_never)). Nothing is then taken.
     #[inline]
     pub fn try_acquire_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
         self.take(self.keys.table.who(key), Some(n))
     }
 
-    /// Takes `n` units, or a token, by the clock.
+    /// Takes `n` units, or a token, at the time of the clock.
     #[inline(always)]
     pub(super) fn take(&self, who: Who<'_, N>, n: Option<u64>) -> Result<(), Denied> {
         if A::Rule::ADMITS_ALL {
@@ -46,7 +51,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         }
         let now_ns = self.clock.now().as_nanos();
         let force = &self.keys.force;
-        // Left if anything is not as it mostly is.
+        // This block is left if the case is not the usual one.
         'plain: {
             let generation = force.generation.load(Ordering::Acquire);
             let Some((slot, _held)) = self.keys.table.find(who) else {
@@ -83,7 +88,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
             };
             match taken {
                 Err(denied) => return Err(denied),
-                // All but the state stays as it is.
+                // Only the state changes.
                 Ok(next) if slot.swap(Entry(slot.entry.0 - state + next)) => return Ok(()),
                 Ok(_) => {}
             }

@@ -1,4 +1,4 @@
-//! What is known of one key, in 128 bits, and where that may be: two lines of slots, and a fingerprint by which it is known there.
+//! What the table knows about one key, in 128 bits, and where the entry can be: two lines of slots, and a fingerprint.
 //!
 //! ```text
 //!  127           90 89    88   87                77 76                                     0
@@ -7,17 +7,16 @@
 //! └────────────────┴─────┴────┴────────────────────┴────────────────────────────────────────┘
 //! ```
 //!
-//! The state is an instant, in ticks of which [`TICKS_PER_NS`] make a nanosecond: with it the entry holds no information
-//! any longer, because a key that is not in the table at all is treated alike. What else is in it is the
-//! [rule](super::rule)'s affair. So the entry of a key that has been quiet for long enough is *vacant*, with nobody having
-//! to clear it away.
+//! The state is an instant in ticks, of which [`TICKS_PER_NS`] make a nanosecond. At that instant the entry expires: it then holds
+//! no information, because a key without an entry is treated in the same way. The [rule](super::rule) defines everything else about
+//! the state. The entry of a key that was idle for long enough is therefore *vacant*, and no thread has to remove it.
 //!
-//! The 12 bits before the state say in what terms it is to be read: those of the table, in a generation of which the
-//! lowest bits are told; or the key's own, of which the class tells enough to restate it in others. A decision that
-//! is held up between reading the terms and the entry is not to take the one for the other: so all bits there are tell
-//! the generation, and 2048 changes would have to pass meanwhile.
+//! The 12 bits before the state determine the terms in which it is read. These are the table's terms, in a generation given by its
+//! lowest bits, or per-key terms, whose class is enough to restate the state in others. A decision that is delayed between reading
+//! the terms and the entry must not confuse them. The generation therefore uses all of these bits, so a confusion takes 2048
+//! changes in between.
 
-/// How finely time is kept: what a token costs is rounded up to whole ticks.
+/// The resolution of times. The cost of a token is rounded up to whole ticks.
 pub(crate) const TICKS_PER_NS: u64 = 1 << TICK_BITS;
 pub(crate) const TICK_BITS: u32 = 12;
 
@@ -27,7 +26,7 @@ pub(crate) const fn ticks(ns: u64) -> u128 {
 
 const STATE_BITS: u32 = 77;
 pub(crate) const CLASS_BITS: u32 = 10;
-/// The last state that there is.
+/// The largest state.
 pub(crate) const MOST_STATE: u128 = (1 << STATE_BITS) - 1;
 
 const GENERATION_BITS: u32 = CLASS_BITS + 1;
@@ -39,21 +38,21 @@ pub(crate) const FINGERPRINT_SHIFT: u32 = 90;
 /// The bits of a hash that an entry keeps.
 pub(crate) const FINGERPRINT_BITS: u32 = u128::BITS - FINGERPRINT_SHIFT;
 
-/// See the module. All zero: a slot that has never been used.
+/// The entry of one key; see the module. All bits 0: a slot that has never been used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub(crate) u128);
 
-/// In what terms a state is to be read.
+/// The terms in which a state is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading(u128);
 
 impl Reading {
-    /// Those of the table, in this generation.
+    /// Returns the table's terms in this generation.
     pub(crate) const fn of_table(generation: u64) -> Self {
         Self((generation as u128) << STATE_BITS & (OWN - 1))
     }
 
-    /// A key's own. Only the lowest [`CLASS_BITS`] of the class are kept.
+    /// Returns the per-key terms of a class, of which only the lowest [`CLASS_BITS`] are kept.
     pub(crate) const fn own(class: u16) -> Self {
         Self(OWN | ((class as u128) & ((1 << CLASS_BITS) - 1)) << STATE_BITS)
     }
@@ -62,12 +61,12 @@ impl Reading {
         self.0 & OWN != 0
     }
 
-    /// Whether the generation is an odd one.
+    /// Returns whether the generation is odd.
     pub(crate) const fn is_odd(self) -> bool {
         self.0 & 1 << STATE_BITS != 0
     }
 
-    /// Another for each generation, and for each class; never 0.
+    /// Returns a number that differs for each generation and each class; never 0.
     pub(crate) const fn number(self) -> u64 {
         (self.0 >> STATE_BITS) as u64 + 1
     }
@@ -80,13 +79,13 @@ impl Reading {
 impl Entry {
     pub(crate) const UNUSED: Self = Self(0);
 
-    /// `state` is at most [`MOST_STATE`].
+    /// Creates an entry. `state` is at most [`MOST_STATE`].
     pub(crate) const fn new(fingerprint: u64, reading: Reading, state: u128) -> Self {
         debug_assert!(state <= MOST_STATE);
         Self((fingerprint as u128) << FINGERPRINT_SHIFT | reading.0 | state)
     }
 
-    /// 0: of nobody.
+    /// Returns the fingerprint; 0 if the entry belongs to no key.
     pub(crate) const fn fingerprint(self) -> u64 {
         (self.0 >> FINGERPRINT_SHIFT) as u64
     }
@@ -99,7 +98,7 @@ impl Entry {
         Reading(self.0 & TERMS)
     }
 
-    /// Whether somebody waits for this key, so that nobody may overtake, and the entry has to stay.
+    /// Returns whether callers wait for this key. New requests then must not overtake them, and the entry has to stay.
     pub(crate) const fn waits(self) -> bool {
         self.0 & WAITS != 0
     }
@@ -112,13 +111,13 @@ impl Entry {
         })
     }
 
-    /// The same key's, in other terms and with another state.
+    /// Returns the entry of the same key with other terms and another state.
     pub(crate) const fn with(self, reading: Reading, state: u128) -> Self {
         debug_assert!(state <= MOST_STATE);
         Self(self.0 & !(TERMS | MOST_STATE) | reading.0 | state)
     }
 
-    /// Its state, if that is in the terms of the table's `generation` and nobody waits.
+    /// Returns the state, if it is in the terms of the table's `generation` and no caller waits.
     #[inline(always)]
     pub(crate) const fn plain_state(self, generation: u64) -> Option<u128> {
         match self.0 & (TERMS | WAITS) == (generation as u128) << STATE_BITS & (OWN - 1) {
@@ -127,32 +126,32 @@ impl Entry {
         }
     }
 
-    /// Whether it holds no information at `now` ticks.
+    /// Returns whether the entry holds no information at `now` ticks.
     pub(crate) const fn is_vacant(self, now: u128) -> bool {
         self.state() <= now && !self.waits()
     }
 }
 
-/// What keys are hashed with, so that nobody outside can choose keys that meet.
+/// The secret with which keys are hashed, so that callers cannot choose keys that collide.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seed(pub(crate) [u64; 2]);
 
-/// Where a key's entry may be, and its fingerprint.
+/// The place of a key's entry, and its fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
-    /// Not 0.
+    /// The fingerprint is not 0.
     pub(crate) fingerprint: u64,
-    /// The line to look at first; the other one follows from the fingerprint and this.
+    /// The line that is read first. The other one follows from it and the fingerprint.
     pub(crate) line: usize,
 }
 
 impl Seed {
-    /// From the operating system.
+    /// Returns a seed from the operating system.
     #[cfg(feature = "std")]
     pub(crate) fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};
 
-        // Each is keyed by what the operating system gave this process.
+        // Each hasher has keys that the operating system gave this process.
         Self([0, 1].map(|n: u64| RandomState::new().hash_one(n)))
     }
 }

@@ -1,7 +1,9 @@
 use crate::quota::QuotaError;
 use core::fmt;
 
-/// A keyed limiter that cannot be made as it was asked for; it names the value and the range.
+/// An error that names why a keyed limiter cannot be built or changed.
+///
+/// Its message names the value and, if there is one, the accepted range.
 ///
 /// ```
 /// use flowgate::Keyed;
@@ -20,13 +22,13 @@ pub(super) enum Reason {
         keys: usize,
         most: u64,
     },
-    /// More than there can be.
+    /// More than the table supports.
     Size {
         keys: usize,
         bytes: u128,
         most: u64,
     },
-    /// More than there is.
+    /// More than the memory that is available.
     Memory {
         keys: usize,
         bytes: u128,

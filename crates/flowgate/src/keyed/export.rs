@@ -1,8 +1,15 @@
-//! What a limiter knows of its keys, as bytes, for another process.
+//! What a limiter knows about its keys, as bytes for another process.
 //!
-//! Numbers of 64 bits, the lowest byte first: a head, each entry as its queue and two halves, each cell of the sketch as its
-//! index and itself, the largest burst, how far decisions are ahead of the clock, how far the last change of quota is, and a
-//! checksum, which is the hash of all before it. An export without the last change is read as if that were the last decision.
+//! An export consists of 64-bit numbers, with the lowest byte first:
+//!
+//! 1. The head.
+//! 2. Each entry: its line and two halves.
+//! 3. Each cell of the sketch: its index and its value.
+//! 4. The largest burst.
+//! 5. How far decisions are ahead of the clock, and how far the last change of quota is.
+//! 6. A checksum, which is the hash of all numbers before it.
+//!
+//! If an export does not contain the last change, the import takes the time of the last decision for it.
 
 use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
@@ -10,6 +17,7 @@ use super::entry::{Entry, Reading, Seed, ticks};
 use super::error::{KeyedError, Reason};
 use super::names::Hashed;
 use super::rule::{Change, Rule, Terms};
+use super::size::{SLOTS_PER_KEYS, SLOTS_PER_KEYS_TO_SPARE, lines_for};
 use crate::primitive::Ordering;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
@@ -20,32 +28,36 @@ fn rejected(why: &'static str) -> KeyedError {
     KeyedError(Reason::Export(why))
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed2");
+const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed3");
 
-/// What [`Keyed::export`] has written, read back.
+/// The content of an export, read back; see [`Keyed::export`].
 pub(super) struct Export<A> {
     pub(super) seed: Seed,
     pub(super) capacity: usize,
+    /// Of its table: where a key is, depends on that.
+    pub(super) lines: usize,
     now: u128,
     terms: Terms,
     largest: u64,
-    /// How much later than `now` anything has been decided.
+    /// How many nanoseconds after `now` the last decision was.
     ahead_ns: u64,
-    /// How much later than `now` the quota has last been changed; at most as much as `ahead_ns`.
+    /// How many nanoseconds after `now` the last change of quota was; at most `ahead_ns`.
     changed_ahead_ns: u64,
-    /// Each with its queue.
+    /// The entries, each with its line.
     entries: Vec<(usize, Entry)>,
     cells: Vec<(usize, u64)>,
     algorithm: PhantomData<fn() -> A>,
 }
 
 impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
-    /// All that this limiter knows of its keys, for [`KeyedBuilder::import`](super::KeyedBuilder::import) after a restart or
-    /// with other settings: 24 bytes for each key that matters. It contains the [seed](super::KeyedBuilder::seed), and is
-    /// to be as secret.
+    /// Returns what this limiter knows about its keys, for a restart or other settings.
     ///
-    /// Decisions go on meanwhile, and may or may not be in it: stop asking before, if none may be lost. Keys are hashed by
-    /// their type's [`Hash`](core::hash::Hash), which may be another in another version of the program or of Rust.
+    /// Pass the bytes to [`KeyedBuilder::import`](super::KeyedBuilder::import). They take 24 bytes for each active key, 16 bytes
+    /// for each used cell of the sketch, and a head. They contain the [seed](super::KeyedBuilder::seed), so keep them as secret as
+    /// the seed.
+    ///
+    /// Concurrent decisions may be missing from the export. To lose none, stop all requests before the call. Keys are hashed by the
+    /// [`Hash`](core::hash::Hash) of their type, which can differ between versions of the program or of Rust.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -58,9 +70,9 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn export(&self) -> Vec<u8> {
-        // No change of quota meanwhile: all is in the same terms.
+        // The guard prevents a change of quota, so that all entries are in the same terms.
         let _in_force = self.keys.force.quota();
-        // Read before the time, so that it is ahead of that only if the clock has been set back or callers bring later times.
+        // This is read before the clock. It is ahead of the clock only if the clock has been set back or callers pass later times.
         let newest_ns = self.keys.newest_ns(self.asked_latest());
         let now_ns = self.clock.now().as_nanos();
         let terms = self.keys.force.terms();
@@ -72,6 +84,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
             seed.0[0],
             seed.0[1],
             self.capacity as u64,
+            self.keys.table.lines() as u64,
             now_ns,
         ]);
         file.number_of_two(terms.unit);
@@ -84,7 +97,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
             file.number_of_two(entry.0);
         }
         let cells = self.keys.sketch.cells().iter().enumerate();
-        // Marked as of an odd generation: a limiter begins with an even one, and so restates them.
+        // The cells are marked as of an odd generation. A new limiter begins with an even one, and therefore restates them.
         let odd = Change {
             from: terms,
             to: Terms {
@@ -112,7 +125,7 @@ impl<A: KeyedAlgorithm> Keyed<A, Hashed> {
         file.0
     }
 
-    /// Entries that matter.
+    /// Returns the active entries, each with its line.
     fn live(&self, now: u128) -> impl Iterator<Item = (usize, Entry)> {
         self.keys.table.all().filter_map(move |(line, slot)| {
             let is_used = slot.entry.fingerprint() != 0;
@@ -148,10 +161,18 @@ impl<A: KeyedAlgorithm> Export<A> {
         Self::read_body(seed, &mut file).ok_or_else(not_whole)
     }
 
-    /// None: it is cut off, or says what no limiter writes. Whoever has the seed can write any numbers with a checksum that
-    /// fits, and the rules count on what they have written themselves.
+    /// Returns `None` if the body is cut off, or has values that no limiter writes. A caller that knows the seed can write any
+    /// numbers with a matching checksum, but the rules rely on sound states.
     fn read_body(seed: Seed, file: &mut Reader<'_>) -> Option<Self> {
         let capacity = usize::try_from(file.number()?).ok()?;
+        let lines = usize::try_from(file.number()?).ok()?;
+        let is_made = |ratio| lines_for::<A::Rule>(capacity, ratio) == lines as u128;
+        if ![SLOTS_PER_KEYS, SLOTS_PER_KEYS_TO_SPARE]
+            .into_iter()
+            .any(is_made)
+        {
+            return None;
+        }
         let now = ticks(file.number()?);
         let terms = Terms {
             unit: file.number_of_two()?,
@@ -184,12 +205,13 @@ impl<A: KeyedAlgorithm> Export<A> {
         let ahead_ns = file.number()?;
         let changed_ahead_ns = match file.0.len() > size_of::<u64>() {
             true => file.number()?.min(ahead_ns),
-            // Only the checksum is left.
+            // Only the checksum remains.
             false => ahead_ns,
         };
         Some(Self {
             seed,
             capacity,
+            lines,
             now,
             terms,
             largest,
@@ -210,9 +232,9 @@ impl<A: KeyedAlgorithm> Export<A> {
             ..to
         };
         keyed.keys.allow(&largest);
-        // As what is written is true from then on.
+        // The content is true from that time on.
         let newest = then + ticks(self.ahead_ns);
-        // A clock that has been set back is before the change: by what quota it was decided then, the export does not tell.
+        // A clock that has been set back is before the change. The export does not contain the quota that was current then.
         let current_from = match self.changed_ahead_ns {
             0 => 0,
             ahead_ns => then + ticks(ahead_ns),
@@ -256,7 +278,7 @@ impl<A: KeyedAlgorithm> Export<A> {
     }
 }
 
-/// A checksum that nobody can make without the seed.
+/// Returns a checksum that cannot be computed without the seed.
 fn checksum(seed: &Seed, of: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(seed.0[0], seed.0[1]);
     of.hash(&mut hasher);

@@ -10,9 +10,11 @@ use core::borrow::Borrow;
 use core::cmp::Reverse;
 use core::fmt;
 
-/// By what a [`Keyed`] limiter knows a key: part of its secret hash, and where it is kept.
+/// An identifier of a key in a [`Keyed`] limiter.
 ///
-/// The key itself is not kept; [`Keyed::id_of`] tells whether one that you have in mind is it.
+/// It consists of a part of the secret hash and the position in the table.
+///
+/// The identifier does not contain the key. To find out whether it belongs to a given key, compare it with [`Keyed::id_of`].
 ///
 /// ```
 /// use flowgate::Keyed;
@@ -31,7 +33,9 @@ pub struct KeyId {
     fingerprint: u64,
 }
 
-/// A key that has taken something, and how much of its limit is left. Made by [`Keyed::most_used`].
+/// A key that has taken something, and what remains of its limit.
+///
+/// [`Keyed::most_used`] returns it.
 ///
 /// ```
 /// use flowgate::Keyed;
@@ -48,17 +52,18 @@ pub struct KeyId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyUsage<K = ()> {
-    /// Whose it is.
+    /// The identifier of the key.
     pub id: KeyId,
     /// The key, if the limiter [keeps](super::Exact) them.
     pub key: K,
-    /// What is left, and when it is whole again. For a key that was asked about [with](Keyed::with) a quota of its own, by the
-    /// limiter's own quota.
+    /// What remains, and when the limit is full again.
+    ///
+    /// It is computed by the limiter's own quota, even if the key was used [with](Keyed::with) a per-key quota.
     pub snapshot: Snapshot,
 }
 
 impl KeyId {
-    /// Of a key in a table of so many lines. Both lines of a key stand for it: the lesser one is in its name.
+    /// The identifier of a key in a table of `lines` lines. It contains the lower of the key's two lines.
     fn new(place: &Place, lines: usize) -> Self {
         Self {
             line: place.line.min(place.turned(lines).line),
@@ -84,9 +89,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         KeyId::new(place, self.keys.table.lines())
     }
 
-    /// Returns up to `most` keys, those that are farthest from being full first.
+    /// Returns up to `most` keys, first those that are farthest from full.
     ///
-    /// Reads every table entry. Decisions go on meanwhile.
+    /// It reads every table entry. Other threads can decide at the same time.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -100,7 +105,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// ```
     pub fn most_used(&self, most: usize) -> Vec<KeyUsage<N::Owned>> {
         let now = ticks(self.clock.now().as_nanos());
-        // Of those that have been seen, the farthest; the nearest of these on top.
+        // The farthest of the entries so far. The nearest of them is on top.
         let mut farthest = BinaryHeap::new();
         for (line, slot) in self.keys.table.all() {
             let state = slot.entry.state();

@@ -28,9 +28,9 @@ use core::time::Duration;
 /// | made by | for |
 /// |---|---|
 /// | [`Keyed::key`] | code that borrows the table |
-/// | [`Keyed::key_owned`] | a [`Gate`](crate::Gate), a task of its own, a struct |
+/// | [`Keyed::key_owned`] | a [`Gate`](crate::Gate), a separate task, a struct |
 ///
-/// It decides as the table does for the same key: what one of them takes, the other no longer has.
+/// It decides as the table does for the same key. Tokens that one of them takes are no longer available to the other.
 ///
 /// ```
 /// use flowgate::{Keyed, Limiter};
@@ -45,7 +45,7 @@ use core::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A gate of a limit for each tenant and one for all:
+/// This gate has one limit for each tenant and one for all of them:
 ///
 /// ```
 /// use flowgate::{ConcurrencyLimit, Gate, Keyed};
@@ -64,31 +64,32 @@ use core::time::Duration;
 ///
 /// # Waiting
 ///
-/// All that wait for a key have one queue, whether they wait here, at another limiter of the same key or at the
-/// [table](Keyed::acquire). The queue exists while at least one caller waits for the key, and goes by one quota: that
-/// [with](Keyed::with) which the last waiter came.
+/// All callers that wait for a key share one queue, whether they wait here, at another limiter of the same key or at the
+/// [table](Keyed::acquire). The queue exists while at least one caller waits for the key. It uses one quota: the one
+/// [with](Keyed::with) which the last waiter joined.
 ///
 /// > **Note:** after its first wait, this value keeps the queue and the table entry of its key until it is dropped. The
 /// > future of [`Keyed::acquire`] keeps them until it is ready or dropped. A
 /// > [forgotten](crate::Acquire#forgotten-waits) wait keeps them forever.
 ///
-/// > **Limit:** a gate that waits for a key has a queue of its own. A refund to the key or a change of its quota does not
-/// > wake it: it asks again when it was told to.
+/// > **Limit:** a gate that waits for a key has its own queue. A refund to the key or a change of its quota does not wake the gate.
+/// > The gate
+/// > asks again at the retry-after of its last refusal.
 pub struct KeyLimiter<'a, A: KeyedAlgorithm, N: KeyNames = Hashed> {
     pub(super) keyed: Owner<'a, Keyed<A, N>>,
     place: Place,
     key: Cow<'a, N::Key>,
-    /// Instead of what the clock reads.
+    /// The explicit timestamp, if there is one, instead of the clock's reading.
     now_ns: Option<u64>,
-    /// Instead of the table's.
+    /// The per-key quota, if there is one, instead of the table's quota.
     own: Option<Terms>,
-    /// What `own` was made of, if it is known.
+    /// The quota from which `own` was computed, if it is known.
     quota: Option<A::Quota>,
-    /// Enters the queue of its key at the first wait.
+    /// The place in the key's queue, which the limiter enters at its first wait.
     pub(super) guest: Guest<Terms, N::Owned>,
 }
 
-/// By reference, or by a part in it.
+/// A borrowed or shared pointer to the table.
 pub(super) enum Owner<'a, T> {
     Borrowed(&'a T),
     Shared(Arc<T>),
@@ -105,14 +106,14 @@ impl<T> Deref for Owner<'_, T> {
     }
 }
 
-/// A key's queue, just entered, and why its guest has to wait.
+/// A key's queue that a caller has just entered, and why the caller has to wait.
 type Entering<N> = (Entered<Terms, <N as Names>::Owned>, Option<Denied>);
 
 /// A key's queue.
 pub(super) type SharedQueue<N> = Arc<KeyQueue<Terms, <N as Names>::Owned>>;
 
 impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
-    /// The key of somebody who looks at it and goes on.
+    /// Returns the key for a caller that reads its state once.
     #[inline]
     pub(super) fn seen<'k>(&'k self, key: &'k (impl AsKey<N> + ?Sized)) -> KeyLimiter<'k, A, N> {
         self.seen_as(self.keys.table.who(key))
@@ -123,7 +124,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         KeyLimiter::new(Owner::Borrowed(self), who.place, Cow::Borrowed(who.key))
     }
 
-    /// The key of those who wait in `queue`.
+    /// Returns the key of the waiters in `queue`.
     pub(super) fn waited_for<'k>(&'k self, queue: &'k SharedQueue<N>) -> KeyLimiter<'k, A, N> {
         let key = Cow::Borrowed(queue.key.borrow());
         let mut line = KeyLimiter::new(Owner::Borrowed(self), queue.place, key);
@@ -134,7 +135,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 }
 
 impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> KeyLimiter<'_, A, N> {
-    /// Returns the limiter of the same key by the key's own quota; see [`Keyed::with`].
+    /// Returns the limiter of the same key with a per-key quota; see [`Keyed::with`].
     ///
     /// ```
     /// # use flowgate::{Keyed, Quota};
@@ -146,7 +147,7 @@ impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> KeyLimiter<'_, A, N> {
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if the table cannot keep this quota.
+    /// Returns [`KeyedError`] if the table cannot keep this quota.
     pub fn with(mut self, quota: Quota) -> Result<Self, KeyedError> {
         self.own = Some(self.keyed.own_terms(quota)?);
         self.quota = Some(A::quota(quota));
@@ -167,12 +168,12 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         }
     }
 
-    /// Where its entry is: equal for equal keys of one table.
+    /// Returns the place of the key's entry: equal for equal keys of one table.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// At `now_ns`, if it is not the clock's, and in these terms, if they are not the table's.
+    /// Sets the explicit timestamp and the per-key terms, if there are any.
     pub(super) fn at_terms(mut self, now_ns: Option<u64>, own: Option<Terms>) -> Self {
         (self.now_ns, self.own) = (now_ns, own);
         self
@@ -189,7 +190,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there is none.
+    /// Returns [`Denied`] if no token is available ([`retry_after`](Denied::retry_after)), callers wait for the key, or the table
+    /// has no entry for the key ([`is_table_full`](Denied::is_table_full)).
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
         self.decide(None)
@@ -199,7 +201,9 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there are fewer.
+    /// Returns [`Denied`] if fewer than `n` units are available ([`retry_after`](Denied::retry_after)), callers wait for the key,
+    /// the table has no entry for the key ([`is_table_full`](Denied::is_table_full)), or `n` is more than the quota ever allows
+    /// ([`is_never`](Denied::is_never)).
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
         self.decide(Some(n))
@@ -236,20 +240,21 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         taken.map_err(Refusal::denied)
     }
 
-    /// Returns what [`try_acquire`](Self::try_acquire) would, and takes nothing.
+    /// Returns the result that [`try_acquire`](Self::try_acquire) would return, and takes nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there is no token.
+    /// Returns [`Denied`] if no token is available ([`retry_after`](Denied::retry_after)) or callers wait for the key.
     pub fn peek(&self) -> Result<(), Denied> {
         self.look_for(self.asked(), None)
     }
 
-    /// Returns what [`try_acquire_n`](Self::try_acquire_n) would, and takes nothing.
+    /// Returns the result that [`try_acquire_n`](Self::try_acquire_n) would return, and takes nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there are fewer than `n` units.
+    /// Returns [`Denied`] if fewer than `n` units are available ([`retry_after`](Denied::retry_after)), callers wait for the key,
+    /// or `n` is more than the quota ever allows ([`is_never`](Denied::is_never)).
     pub fn peek_n(&self, n: u64) -> Result<(), Denied> {
         self.look_for(self.asked(), Some(n))
     }
@@ -266,8 +271,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         seen.map_err(Refusal::denied)
     }
 
-    /// Serves those who wait for this key and are due. An error if anybody is left in the queue whom a newcomer would overtake who
-    /// wants `n` units (none: a token).
+    /// Grants the waiters of this key that can be granted now. Returns an error if waiters remain that a new request for `n` units
+    /// (`None`: one token) would overtake.
     #[cold]
     fn stand_back(&self, slot: usize, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
         let Some(queue) = self.queue_in(slot) else {
@@ -275,18 +280,18 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         };
         let line = self.keyed.waited_for(&queue);
         let n = n.unwrap_or_else(|| self.keyed.terms(self.own.as_ref()).scale);
-        // The queue may go by a quota by which it could never have as much.
+        // The queue may use a quota that never allows as much.
         let n = n.min(line.terms().most);
         queue.queue.pass(&line, now_ns, Some(n))
     }
 
-    /// Takes the available units, up to `n`, and returns their number; see [`Keyed::take_up_to`].
+    /// Takes up to `n` available units, and returns their number; see [`Keyed::take_up_to`].
     pub fn take_up_to(&self, n: u64) -> u64 {
-        // Refused: there is nothing.
+        // A refusal means that nothing is available.
         self.take_amount(self.asked(), Amount::UpTo(n)).unwrap_or(0)
     }
 
-    /// Gives up to `n` units back, and returns their number; see [`Keyed::refund`].
+    /// Returns up to `n` units to the key, and reports how many; see [`Keyed::refund`].
     pub fn refund(&self, n: u64) -> u64 {
         let asked = self.asked_latest();
         self.change(|keyed| keyed.keys.give_back(self.who(), asked, n))
@@ -298,8 +303,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         self.change(|keyed| ((), keyed.keys.reset(self.who(), asked)));
     }
 
-    /// Does what may help those who wait for this key, and has them served. `change` returns in which slot the key is if
-    /// somebody does.
+    /// Makes a change that may help the waiters of this key, and grants them. `change` returns the key's slot if callers wait.
     fn change<T>(&self, change: impl FnOnce(&Keyed<A, N>) -> (T, Option<usize>)) -> T {
         let find = || self.keyed.keys.look(self.who(), self.asked_latest()).1;
         let queue = match self.guest.key_queue() {
@@ -309,7 +313,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         let line = queue.as_ref().map(|queue| self.keyed.waited_for(queue));
         let guard = line.as_ref().map(|line| Supply::queue(line).change(line));
         let (changed, waits) = change(&self.keyed);
-        // Somebody may have come in between, also to a new queue after all have left that one.
+        // A waiter may have joined in between, also in a new queue after all waiters have left the old one.
         if let Some(now) = waits.and_then(|slot| self.queue_in(slot))
             && !queue.as_ref().is_some_and(|queue| Arc::ptr_eq(queue, &now))
         {
@@ -324,7 +328,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         self.snapshot().remaining
     }
 
-    /// Returns the limit, what remains of it, and when it is full again; see [`Keyed::snapshot`].
+    /// Returns a consistent snapshot of the key; see [`Keyed::snapshot`].
     #[inline(always)]
     pub fn snapshot(&self) -> Snapshot {
         let asked = self.asked();
@@ -340,11 +344,13 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         }
     }
 
-    /// Waits for one token, in turn; see [`Keyed::acquire`].
+    /// Waits for one token in the key's queue; see [`Keyed::acquire`].
     ///
     /// # Errors
     ///
-    /// When awaited: [`Denied`] if what is asked for can never be granted or not by the deadline, or if the queue is full.
+    /// When awaited, returns [`Denied`] if the request can never be granted ([`is_never`](Denied::is_never)), cannot be granted by
+    /// the deadline ([`retry_after`](Denied::retry_after)), or if too many callers wait already
+    /// ([`is_queue_full`](Denied::is_queue_full)).
     pub fn acquire(&self) -> Acquire<&Self> {
         Acquire::new(self)
     }
@@ -353,12 +359,13 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// When awaited, returns [`Denied`] for the same reasons as [`acquire`](Self::acquire): [`is_never`](Denied::is_never), not
+    /// granted by the deadline, or [`is_queue_full`](Denied::is_queue_full).
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
         Acquire::new(Arc::clone(self))
     }
 
-    /// Returns the table that the key is in.
+    /// Returns the table that contains the key.
     pub fn keyed(&self) -> &Keyed<A, N> {
         &self.keyed
     }
@@ -383,7 +390,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         self.asked_at(self.now_ns.unwrap_or_else(by_clock))
     }
 
-    /// For a change: if the clock is asked, not at an earlier time than somebody has decided by.
+    /// Returns the request for a change. By the clock, its time is not before any decision so far.
     pub(super) fn asked_latest(&self) -> Asked<'_> {
         let by_clock = || self.keyed.clock.latest().as_nanos();
         self.asked_at(self.now_ns.unwrap_or_else(by_clock))
@@ -408,7 +415,8 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         }
     }
 
-    /// Has the key come into the queue's terms, if it is not in them: now, as a date does not tell when.
+    /// Changes the key to the queue's terms, if it has others. The change counts from now on, because a timestamp does not tell
+    /// when.
     fn align(&self, own: &Option<Terms>) {
         let asked = Asked {
             told: Told::ByClock,
@@ -417,7 +425,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         self.keyed.keys.restate(self.who(), asked);
     }
 
-    /// One more who may wait for the key, and why they have to.
+    /// Adds a waiter for the key, and returns why it has to wait.
     fn enter(&self, at: Timestamp, n: u64) -> Result<Entering<N>, Denied> {
         let (keyed, who, asked) = (&*self.keyed, self.who(), self.asked());
         let held = || keyed.keys.hold(who, asked, at, n);
@@ -505,7 +513,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
         let Grantee::Waiter { receipts, .. } = to else {
             return alone().map(drop);
         };
-        // Before the grant, so that it is not that of later terms.
+        // This is read before the grant, so that it does not belong to later terms.
         let epoch = self.terms().reading.number();
         if self.guest.key_queue().is_some() {
             let own = self.guest.own(self.own);

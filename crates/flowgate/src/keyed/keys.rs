@@ -1,4 +1,4 @@
-//! The decisions: what is known of a key, what the rule makes of it, and what happens where there is no room for it.
+//! The decisions: the state of a key, what the rule makes of it, and what happens if the table is full.
 
 use super::counts::Counters;
 use super::current::InForce;
@@ -19,27 +19,27 @@ pub(crate) struct Keys<R: Rule, N: Names> {
     pub(crate) force: InForce<R::Quota>,
     pub(crate) full: Full,
     pub(crate) counters: Counters,
-    /// The latest time of a caller's at which something was taken, and of a change of quota.
+    /// The latest explicit timestamp at which something was taken, or of a change of quota.
     pub(crate) newest_ns: AtomicU64,
-    /// The largest burst or limit that any quota here has allowed: no key owes more.
+    /// The largest burst or limit that any quota here has allowed. No key has a larger debt.
     pub(crate) largest: AtomicU64,
     pub(crate) rule: PhantomData<fn() -> R>,
 }
 
-/// What is done for a new key for which there is no vacant slot.
+/// What the limiter does with a new key for which there is no vacant slot.
 #[derive(Debug)]
 pub(crate) enum Full {
-    /// The entry that stops to matter first goes, and the sketch remembers it.
+    /// Evicts the active entry that expires first. The sketch remembers it.
     Evict,
     Deny,
-    /// All such keys together are in these terms.
+    /// All such keys share these terms.
     Share {
         terms: Terms,
         state: AtomicU128,
     },
 }
 
-/// When it is asked, and by which terms.
+/// The time and the terms of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) now_ns: u64,
@@ -49,41 +49,41 @@ pub(crate) struct Asked<'a> {
     pub(crate) own: Option<&'a Terms>,
 }
 
-/// A slot, held by whoever looks at it.
+/// A slot, locked by the thread that reads it.
 type HeldSlot<'a, N> = (Slot<'a>, Held<'a, N>);
 
-/// Where a time is from.
+/// The source of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// From the clock, which can tell it again.
+    /// The clock, which can be read again.
     ByClock,
-    /// From the caller.
+    /// The caller.
     ByCaller,
-    /// It is the date of a turn in line.
+    /// The timestamp of a grant to a waiter.
     AsDate,
 }
 
-/// How much is asked for, in units.
+/// The number of units of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Amount {
-    /// As many as a token is.
+    /// The units of one token.
     Token,
     /// All of them or none.
     All(u64),
-    /// As many as there are, at most this.
+    /// The available units, at most this number.
     UpTo(u64),
 }
 
 /// Why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Others wait for the same key, which is in this slot.
+    /// Other callers wait for the same key, whose entry is in this slot.
     Waits(usize),
     Denied(Denied),
 }
 
 impl Asked<'_> {
-    /// The same, as of the date of a turn.
+    /// Returns the same request at the timestamp of a grant.
     pub(crate) fn as_of(self, date: Timestamp) -> Self {
         Self {
             now_ns: date.as_nanos(),
@@ -92,7 +92,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Which may be later than `now_ns`, as a clock goes on.
+    /// Returns the current time, which may be later than `now_ns`, because the clock goes on.
     fn now_again(&self) -> u128 {
         let clock = self.clock.filter(|_| self.told == Told::ByClock);
         ticks(clock.map_or(self.now_ns, |clock| clock.now().as_nanos().max(self.now_ns)))
@@ -107,7 +107,7 @@ impl Asked<'_> {
 }
 
 impl<R: Rule, N: Names> Keys<R, N> {
-    /// Puts `next` into the slot of this key, which is held and of which `known` is known, if nothing has changed.
+    /// Puts `next` into this key's slot, if nothing has changed. The slot is held, and `known` is the state in it.
     #[inline(always)]
     fn commit(
         &self,
@@ -126,8 +126,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
         slot.swap(slot.entry.with(terms.reading, next))
     }
 
-    /// Keeps in mind when the key comes into these terms, if it does. Those who decide without a look at that are told too, if it
-    /// comes into the table's.
+    /// Records when the key changes to these terms, if it does. If it changes to the table's terms, decisions on the fast path are
+    /// told as well.
     fn exchange(&self, who: Who<'_, N>, known: &Known<R>) {
         let at_ns = nanos(known.exchanged);
         if !known.terms.reading.is_own() && at_ns > self.force.unsettled_ns() {
@@ -138,7 +138,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// Keeps in mind that something is taken at this time, or by the clock.
+    /// Records that something is taken at this time, or by the clock.
     fn decide_at(&self, ns: u64, asked: Asked<'_>) {
         match asked.told {
             Told::ByClock => self.force.go_by_clock(),
@@ -148,8 +148,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// An entry that has had terms of its own is passed over by those who change the table's. So it comes into these under the
-    /// lock, as a new one does.
+    /// A change of the table's terms skips entries with per-key terms. Such an entry therefore changes to the table's terms under
+    /// the lock, as a new entry does.
     #[cold]
     fn commit_to_table(&self, who: Who<'_, N>, entry: Entry, terms: &Terms, state: u128) -> bool {
         let _lock = self.table.lock(&who.place);
@@ -159,14 +159,15 @@ impl<R: Rule, N: Names> Keys<R, N> {
         })
     }
 
-    /// Puts `entry`, a new one of this key's, in place of a vacant one.
+    /// Puts `entry`, a new one of this key, in place of a vacant one.
     fn settle(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
         let is_own = slot.entry.reading().is_own();
         self.table.forget(slot.entry.state(), is_own);
         self.table.replace(who, slot, entry)
     }
 
-    /// Takes units of the key at `who.place`, for somebody in line or, if nobody waits, for a newcomer; says how many.
+    /// Takes units of the key at `who.place`, and returns how many. The caller is in the queue, or is a new caller for a key
+    /// without waiters.
     #[inline(never)]
     pub(crate) fn take(
         &self,
@@ -208,7 +209,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// [`take`](Self::take) for a key without an entry; none if it has one.
+    /// Takes units as [`take`](Self::take) does, for a key without an entry. Returns `None` if the key has one.
     #[cold]
     #[inline(never)]
     fn take_new(
@@ -221,7 +222,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         if self.table.find(who).is_some() {
             return None;
         }
-        // Under the lock, so that no entry of an earlier generation comes after a change has gone through all.
+        // This is read under the lock, so that no entry of an earlier generation is added after a change has updated all entries.
         let terms = asked.terms(self);
         let known = self.unknown(&who.place, asked, &terms)?;
         let n = amount.units(&terms);
@@ -249,7 +250,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
                 }
                 (Opening::Instead(slot), Full::Evict) => {
                     if next <= slot.entry.state() {
-                        // The newcomer itself.
+                        // The new key itself is evicted.
                         self.remember(entry, &terms, asked, now);
                     } else if !self.evict(who, slot, entry, asked) {
                         continue;
@@ -274,8 +275,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// Whether the entry holds no information at `now` in the terms that are in force either, into which it is put if it is not
-    /// in them yet.
+    /// Returns whether the entry holds no information at `now` in the current terms either. An entry in older terms is changed to
+    /// the current ones.
     fn is_vacant(&self, slot: Slot<'_>, now: u128, asked: Asked<'_>) -> bool {
         let entry = slot.entry;
         if entry.fingerprint() == 0 || entry.reading().is_own() {
@@ -291,8 +292,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// What is known of a key without an entry; none if the terms are not in force any longer. A later instant may count that
-    /// the clock has reached.
+    /// Returns what is known about a key without an entry. Returns `None` if the terms are no longer current. The result can be at
+    /// a later instant that the clock has reached.
     fn unknown(&self, place: &Place, asked: Asked<'_>, terms: &Terms) -> Option<Known<R>> {
         let table = self.force.terms();
         let is_own = terms.reading.is_own();
@@ -302,7 +303,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         let mut now = ticks(asked.now_ns);
         let forgotten = self.table.forgotten();
         if forgotten > now {
-            // Somebody has read the clock later, and was faster.
+            // Another thread has read the clock later, and was faster.
             now = asked.now_again();
         }
         let cell = match self.full {
@@ -315,7 +316,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
             known.state = R::from_cell(cell, now, terms, &table);
         }
         if !is_same {
-            // In either terms it is whole after that.
+            // In either terms, the limit is full after that time.
             known.exchanged = free;
             let newest = self.exchanges_at(place, asked);
             if free > now && newest >= free {
@@ -330,7 +331,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
             known.state = R::unknown_until(known.state, forgotten, terms);
         }
         if R::FLOWS {
-            // By then, whatever was forgotten in other terms than these was whole.
+            // By that time, every forgotten key with other terms was full.
             let forgotten = match is_own {
                 true => forgotten,
                 false => self.table.own_forgotten(),
@@ -342,12 +343,12 @@ impl<R: Rule, N: Names> Keys<R, N> {
         Some(known)
     }
 
-    /// When the key at `place` exchanges its terms if it does now: not before it did so last, either.
+    /// Returns when the key at `place` changes its terms if it does so now. The time is not before its last change of terms.
     fn exchanges_at(&self, place: &Place, asked: Asked<'_>) -> u128 {
         ticks(self.newest_ns(asked)).max(self.table.exchanged(place))
     }
 
-    /// With the state that the key has if it exchanges its terms at `newest`, and nothing before.
+    /// Returns the state that the key has if it changes its terms at `newest`. Nothing is known before that time.
     fn exchanged(
         &self,
         known: Known<R>,
@@ -363,7 +364,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// What the sketch knows of a key, in the terms `table`; none if these are not in force any longer.
+    /// Returns what the sketch remembers of a key, in the terms `table`. Returns `None` if they are no longer current.
     fn recall(&self, place: &Place, table: &Terms, asked: Asked<'_>) -> Option<u64> {
         let [one, other] = self.sketch.recall(place.fingerprint);
         let [one, other] = [one, other].map(|cell| self.updated(cell, table, asked));
@@ -379,7 +380,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         (change.to == *table).then(|| R::updated(cell, &change, newest))
     }
 
-    /// Puts `entry` in the place of another key's.
+    /// Puts `entry` in the place of another key's entry.
     fn evict(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry, asked: Asked<'_>) -> bool {
         let Some((terms, state)) = self.read(slot.entry, asked) else {
             return false;
@@ -389,7 +390,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         self.table.replace(who, slot, entry)
     }
 
-    /// Under the lock of the one or the other key, so that no more than one change of quota begins meanwhile.
+    /// Adds `entry` to the sketch. The lock of one of the two keys is held, so at most one change of quota begins in the meantime.
     fn remember(&self, entry: Entry, terms: &Terms, asked: Asked<'_>, now: u128) {
         let cell = R::to_cell(entry.state(), terms);
         self.sketch.remember(entry.fingerprint(), |known| {
@@ -409,8 +410,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
         });
     }
 
-    /// What is known of the key at `who.place` that has this entry; none if `terms` are not in force any longer, or the entry is
-    /// not up to date.
+    /// Returns what is known about the key at `who.place`, which has this entry. Returns `None` if `terms` are no longer current,
+    /// or the entry is not up to date.
     #[inline]
     fn known(
         &self,
@@ -447,7 +448,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         Some(self.exchanged(known, newest, |at| R::restate(state, &from, &to, at)))
     }
 
-    /// Adds what is said of times before which the key's terms were others. None: the next change has begun.
+    /// Adds the times before which the key had other terms. Returns `None` if the next change has begun.
     #[inline]
     fn delimit(&self, place: &Place, known: &mut Known<R>, asked: Asked<'_>) -> Option<()> {
         let is_own = known.terms.reading.is_own();
@@ -475,7 +476,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
                 known.since = known.since.max(self.force.changed()?.change.at);
             }
             let begins = R::begins(known.state, &known.terms);
-            // If that is still to come, the window was opened in other terms, and so before.
+            // If the window begins later, it was opened in other terms, and therefore before that.
             if begins <= ticks(self.newest_ns(asked)) {
                 known.since = known.since.max(begins);
             }
@@ -483,7 +484,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         Some(())
     }
 
-    /// With what is said of times before the last change. None: the next one has begun.
+    /// Adds what is known about times before the last change. Returns `None` if the next change has begun.
     fn delimit_by_change(&self, known: &mut Known<R>) -> Option<()> {
         let last = self.force.changed()?;
         if last.change.to != known.terms {
@@ -494,7 +495,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         Some(())
     }
 
-    /// The latest time that anybody has decided by, as far as that is known.
+    /// Returns the latest time of any decision, as far as it is known.
     pub(super) fn newest_ns(&self, asked: Asked<'_>) -> u64 {
         let goes_by_clock = asked.told == Told::ByClock || self.force.goes_by_clock();
         let clock = asked.clock.filter(|_| goes_by_clock);
@@ -503,7 +504,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         asked.now_ns.max(told_ns).max(newest_ns)
     }
 
-    /// An entry's state and the terms that it is in: the table's that are in force, or as much as is known of its own.
+    /// Returns the state of an entry and its terms: the current terms of the table, or what is known about the per-key terms.
     pub(crate) fn read(&self, entry: Entry, asked: Asked<'_>) -> Option<(Terms, u128)> {
         let table = self.force.terms();
         let reading = entry.reading();
@@ -517,13 +518,13 @@ impl<R: Rule, N: Names> Keys<R, N> {
         let change = self.force.changed()?.change;
         let is_it = change.from.reading == reading;
         is_it.then(|| {
-            // Read after the entry, so that nothing in it was taken later.
+            // This is read after the entry, so that nothing in the entry was taken later.
             let newest = ticks(self.newest_ns(asked));
             (change.to, change.restated::<R>(entry.state(), newest))
         })
     }
 
-    /// The slot of this key, held, and what is known of the key; none: it has no entry.
+    /// Returns the slot of this key, held, and what is known about the key. Returns `None` if the key has no entry.
     #[inline(always)]
     fn find_known(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<(HeldSlot<'_, N>, Known<R>)> {
         loop {
@@ -535,7 +536,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// What is known of the key at `who.place` and, if others wait for it, its slot.
+    /// Returns what is known about the key at `who.place` and, if callers wait for it, its slot.
     #[inline(always)]
     pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Known<R>, Option<usize>) {
         if R::ADMITS_ALL {
@@ -551,7 +552,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// What [`take`](Self::take) would answer.
+    /// Returns the result that [`take`](Self::take) would return.
     pub(crate) fn peek(
         &self,
         who: Who<'_, N>,
@@ -571,7 +572,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         known.judge(n).map_err(Refusal::Denied)
     }
 
-    /// Gives `n` units back to this key, and says how many that was, and, if somebody waits for it, its slot.
+    /// Refunds `n` units to this key. Returns how many that was and, if callers wait for the key, its slot.
     pub(crate) fn give_back(
         &self,
         who: Who<'_, N>,
@@ -582,7 +583,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
             let Some((held, known)) = self.find_known(who, asked) else {
                 return (0, None);
             };
-            // What has flowed in since an earlier time cannot come back as well.
+            // Units that have flowed in since an earlier time cannot be returned as well.
             let now = ticks(self.newest_ns(asked));
             let (next, n) = R::give_back(known.state, now, n, &known.terms);
             let slot = held.0;
@@ -592,8 +593,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// Takes back the `n` units that this key was granted at `then_ns` and that nobody has seen, unless its terms are not those
-    /// of this [number](Reading::number) any longer.
+    /// Revokes a grant of `n` units at `then_ns` that no caller has received, if the key still has the terms with this
+    /// [number](Reading::number).
     pub(crate) fn take_back(
         &self,
         who: Who<'_, N>,
@@ -608,7 +609,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
             if terms.reading.number() != number {
                 return;
             }
-            // Read after the entry, so that it is not older than the decisions in it.
+            // This is read after the entry, so that it is not older than the decisions in the entry.
             let now = ticks(self.newest_ns(asked));
             let next = R::take_back(state, ticks(then_ns), now, n, &terms);
             let known = Known::new(terms, state, now);
@@ -618,7 +619,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// Says in the entry of this key, if it has one, what it has taken in the terms that are asked by.
+    /// Restates this key's entry, if it has one, in the terms of the request.
     pub(crate) fn restate(&self, who: Who<'_, N>, asked: Asked<'_>) {
         while let Some((held, known)) = self.find_known(who, asked) {
             if held.0.entry.reading() == known.terms.reading
@@ -629,18 +630,18 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// Forgets what this key has taken, and says, if somebody waits for it, its slot.
+    /// Forgets what this key has taken. Returns its slot if callers wait for it.
     pub(crate) fn reset(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<usize> {
         if R::ADMITS_ALL {
             return None;
         }
-        // Where there is no room, it would be forgotten at once.
+        // If the table is full, the new entry would be forgotten immediately.
         let (slot, _) = self.put(who, asked, false, |entry| entry.with(entry.reading(), 0))?;
         slot.entry.waits().then_some(slot.index)
     }
 
-    /// Says that somebody waits for this key, and in which slot that is said, and why `n` units could not be had as of `at` when it
-    /// was said, unless they could. None: there is no room to say so.
+    /// Marks this key as waited for. Returns its slot, and why `n` units were not available as of `at` at that moment, unless they
+    /// were. Returns `None` if the table has no entry for the mark.
     pub(crate) fn hold(
         &self,
         who: Who<'_, N>,
@@ -654,13 +655,13 @@ impl<R: Rule, N: Names> Keys<R, N> {
         Some((slot.index, known.and_then(|known| known.judge(n).err())))
     }
 
-    /// Nobody waits for this key any longer.
+    /// Removes the mark that callers wait for this key.
     pub(crate) fn release(&self, who: Who<'_, N>) {
         self.table.mark(who, false);
     }
 
-    /// Changes the entry of the key at `who.place`, of which one is made if there is room, in place of another if
-    /// `may_evict`; the slot that it is in now, with what was there before, and the key's entry before the change.
+    /// Changes the entry of the key at `who.place`. A key without an entry gets one if there is a vacant slot, or by eviction if
+    /// `may_evict`. Returns the slot with what was in it before, and the key's entry before the change.
     fn put(
         &self,
         who: Who<'_, N>,
@@ -708,7 +709,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// Puts another quota in force, of which `terms` are the integers, as of `now_ns`.
+    /// Replaces the quota as of `now_ns`. `terms` are the integers of the new quota.
     pub(crate) fn set_quota(&self, quota: R::Quota, terms: &Terms, asked: Asked<'_>) {
         let mut in_force = self.force.quota();
         let now_ns = self.newest_ns(asked);
@@ -716,9 +717,9 @@ impl<R: Rule, N: Names> Keys<R, N> {
         let terms = R::widened(*terms, &self.force.terms());
         self.allow(&terms);
         self.force.change(&mut in_force, quota, &terms, now_ns);
-        // No entry of the generation before comes after this,
+        // After this, no entry of the generation before is added,
         self.table.let_in();
-        // and none is left after that.
+        // and after this, none is left.
         for (_, mut slot) in self.table.all() {
             while slot.entry.fingerprint() != 0 && !slot.entry.reading().is_own() {
                 let Some((terms, state)) = self.read(slot.entry, asked) else {
@@ -734,20 +735,20 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
         let table = self.force.terms();
         self.sketch.restate(|cell| {
-            // There is no other change meanwhile.
+            // No other change begins in the meantime.
             self.updated(cell, &table, asked).unwrap_or(cell)
         });
     }
 
-    /// Keeps in mind that a key may owe as much as these terms allow. To be done before any does.
+    /// Records that a key may have a debt as large as these terms allow. This comes before any key does.
     pub(crate) fn allow(&self, terms: &Terms) {
         if terms.most > self.largest.load(Ordering::Relaxed) {
             self.largest.fetch_max(terms.most, Ordering::AcqRel);
         }
     }
 
-    /// Of what was before `at`, nothing is known but what keys owe then. Nor is it known what was in force before `current_from`,
-    /// which is no later.
+    /// Records that only the debts of keys are known from before `at`. The quota before `current_from`, which is not later, is not
+    /// known.
     pub(crate) fn begin(&self, at: u128, current_from: u128) {
         self.force.begin(nanos(current_from));
         self.newest_ns.fetch_max(nanos(at), Ordering::AcqRel);
@@ -755,7 +756,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         self.table.begin(at);
     }
 
-    /// How many keys have taken something that still matters.
+    /// Returns the number of active keys.
     pub(crate) fn len(&self, now_ns: u64) -> usize {
         let now = ticks(now_ns);
         let entries = self.table.all().map(|(_, slot)| slot.entry);
@@ -764,7 +765,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
 }
 
 impl Amount {
-    /// How many units that is in these terms.
+    /// Returns the number of units in these terms.
     fn units(self, terms: &Terms) -> u64 {
         match self {
             Self::Token => terms.scale,
@@ -773,7 +774,7 @@ impl Amount {
         }
     }
 
-    /// The same, of `n` units.
+    /// Returns the same amount, of `n` units.
     fn with(self, n: u64) -> Self {
         match self {
             Self::UpTo(_) => Self::UpTo(n),
@@ -781,8 +782,8 @@ impl Amount {
         }
     }
 
-    /// Takes the `n` [`units`](Self::units) that are asked for, or as many as there are if fewer will do: the new state and how
-    /// many; or how many ticks are missing.
+    /// Takes the `n` [`units`](Self::units) of the request, or the available units if fewer are enough. Returns the new state and
+    /// the number of units, or how many ticks are missing.
     fn take<R: Rule>(self, known: &Known<R>, n: u64) -> Result<(u128, u64), u128> {
         let taken = known.take(n).map(|next| (next, n));
         match (taken, self) {
@@ -796,7 +797,7 @@ impl Amount {
 }
 
 impl Refusal {
-    /// For those whom it does not concern whether others wait.
+    /// Returns the error for a caller that does not distinguish waiters from other refusals.
     pub(crate) fn denied(self) -> Denied {
         match self {
             Self::Denied(denied) => denied,
@@ -809,7 +810,7 @@ fn nanos(ticks: u128) -> u64 {
     u64::try_from(ticks.div_ceil(TICKS_PER_NS.into())).unwrap_or(u64::MAX)
 }
 
-/// Takes units, not 0, from what all keys share that have no room, and says how many.
+/// Takes at least one unit from the quota that keys without entries share, and returns how many.
 fn share<R: Rule>(
     terms: &Terms,
     state: &AtomicU128,

@@ -1,4 +1,4 @@
-//! What is known of a key at an instant, and what follows: the decision, what is left, and when it is full.
+//! The state of a key at an instant, and what follows from it: the decision, the remaining units, and when the limit is full.
 
 use super::entry::{TICK_BITS, TICKS_PER_NS};
 use super::rule::{Change, Rule, Terms};
@@ -7,19 +7,19 @@ use crate::quota::Quota;
 use crate::verdict::{Denied, duration_from_nanos};
 use core::marker::PhantomData;
 
-/// See the module. In the terms that the key is asked by.
+/// The state of a key at an instant, in the terms of the request.
 pub(crate) struct Known<R> {
     pub(crate) terms: Terms,
     pub(crate) state: u128,
-    /// As of when it is decided.
+    /// The time of the decision.
     pub(crate) now: u128,
-    /// Before this nothing can be granted, as nobody knows what the key owed.
+    /// Before this time, nothing can be granted, because the debt of the key is not known.
     pub(crate) since: u128,
-    /// What put the terms in force, if that was after `now`.
+    /// The change that made the terms current, if it was after `now`.
     pub(crate) change: Option<Change>,
-    /// When the key came into these terms, if it does so by this decision; 0: it does not.
+    /// When this decision changes the key to these terms; 0 if it does not.
     pub(crate) exchanged: u128,
-    /// When all could be taken if the key stays without an entry.
+    /// When the key is full again if it stays without an entry.
     pub(crate) free: Option<u128>,
     pub(crate) rule: PhantomData<fn() -> R>,
 }
@@ -54,7 +54,7 @@ impl<R: Rule> Known<R> {
         }
     }
 
-    /// Takes `n`, not more than the terms ever allow: the new state, or how many ticks are missing.
+    /// Takes `n`, which is at most what the terms ever allow. Returns the new state, or how many ticks are missing.
     pub(crate) fn take(&self, n: u64) -> Result<u128, u128> {
         let at = self.now.max(self.since);
         let taken = self
@@ -66,7 +66,7 @@ impl<R: Rule> Known<R> {
         }
     }
 
-    /// `ticks` from `at`, or until the key is free and can take `n`, if that is earlier.
+    /// Returns `ticks` from `at`, or the ticks until the key is free and can take `n`, if that is earlier.
     fn unless_free(&self, at: u128, n: u64, ticks: u128) -> u128 {
         let Some(free) = self.free.map(|free| free.max(at)) else {
             return ticks;
@@ -79,7 +79,7 @@ impl<R: Rule> Known<R> {
         ticks.min(takes - at)
     }
 
-    /// What is told of the ticks that are missing for `n` units.
+    /// Returns the error for `n` units that lack `missing` ticks.
     pub(crate) fn denied(&self, n: u64, missing: u128) -> Denied {
         denied::<R>(
             missing,
@@ -90,7 +90,7 @@ impl<R: Rule> Known<R> {
         )
     }
 
-    /// Whether `n` units can be taken.
+    /// Returns an error if `n` units cannot be taken.
     pub(crate) fn judge(&self, n: u64) -> Result<(), Denied> {
         match n {
             0 => Ok(()),
@@ -102,7 +102,7 @@ impl<R: Rule> Known<R> {
         }
     }
 
-    /// What could be taken.
+    /// Returns how many units could be taken.
     pub(crate) fn left(&self) -> u64 {
         match self.change_after(self.now) {
             _ if self.since > self.now => 0,
@@ -111,7 +111,7 @@ impl<R: Rule> Known<R> {
         }
     }
 
-    /// How many ticks it is until all could be taken.
+    /// Returns how many ticks it takes until the limit is full.
     pub(crate) fn whole_after(&self) -> u128 {
         let at = self.now.max(self.since);
         let whole_after = R::whole_after(self.state, at, &self.terms);
@@ -127,7 +127,7 @@ impl<R: Rule> Known<R> {
         }
     }
 
-    /// How the quota at `index`, which is `quota`, stands by itself.
+    /// Returns the state of `quota`, the quota at `index`, by itself.
     pub(crate) fn quota_state(&self, index: usize, quota: Quota) -> QuotaState {
         let at = self.now.max(self.since);
         let (units, _) = match self.change_after(at) {
@@ -148,7 +148,7 @@ impl<R: Rule> Known<R> {
         })
     }
 
-    /// After others have taken `ahead` units: exactly, or less.
+    /// Returns the state after other callers have taken `ahead` units: exactly, or less.
     pub(crate) fn behind(mut self, ahead: u128) -> Self {
         let at = self.now.max(self.since);
         self.state = match self.change_after(at) {
@@ -159,7 +159,7 @@ impl<R: Rule> Known<R> {
     }
 }
 
-/// More than the terms ever allow.
+/// Returns the error for more units than the terms ever allow.
 #[cold]
 pub(crate) fn never<R: Rule>(n: u64, terms: &Terms) -> Denied {
     let denied = Denied::never(n, terms.most);
@@ -169,7 +169,7 @@ pub(crate) fn never<R: Rule>(n: u64, terms: &Terms) -> Denied {
     }
 }
 
-/// `missing` ticks have to pass before `n` units can be taken of what is known at `now`.
+/// Returns the error for `n` units that cannot be taken until `missing` ticks have passed after `now`.
 #[inline]
 pub(crate) fn denied<R: Rule>(
     missing: u128,

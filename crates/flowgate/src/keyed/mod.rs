@@ -20,6 +20,7 @@ mod queues;
 mod rule;
 #[cfg(all(test, flowgate_shuttle))]
 pub(crate) mod schedules;
+mod size;
 mod sketch;
 mod table;
 mod view;
@@ -61,11 +62,11 @@ use queues::KeyQueues;
 use rule::{Rule, Terms, aligned};
 use table::Who;
 
-/// **Each key has a limit of its own**: per user, address, host or tenant, in memory of a fixed size, whatever the keys.
+/// **One limit per key**: per user, address, host or tenant, in memory of fixed size.
 ///
-/// A key is anything that is [`Hash`]. It is neither kept nor copied: it is hashed with a secret, and 16 bytes are kept of what it
-/// has taken, for as long as that matters. A key that could take everything is treated like one that was never seen, so
-/// its slot is used again; nothing has to be swept, and there is no thread and no pause.
+/// Any type that is [`Hash`] can be a key. The table does not store the key. It hashes the key with a secret and keeps 16 bytes
+/// about what the key has taken, only while the key is active. A key whose limit is full is the same as a key that was never seen,
+/// so the table uses its entry again. The table needs no background thread, no sweep and no pauses.
 ///
 /// ```text
 ///                 hash with a secret                    64 bytes: one cache line
@@ -88,79 +89,91 @@ use table::Who;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Each key as by itself** (contract C7): its limit keeps the promise of the [`TokenBucket`], [`LeakyBucket`],
-///   [`DualTokenBucket`], [`FixedWindow`] or [`SegmentedWindow`] that it is one of; what a key does changes nothing for another. But for
-///   collisions: two keys share a limit if their hashes agree in one of the same lines and in 38 bits. The
-///   chance that a new key meets one of those that matter is below 3 · 10⁻¹¹; that this befalls any of a million keys,
-///   below 3 · 10⁻⁵. Nobody can bring it about who does not know the [seed](KeyedBuilder::seed). Where even that is too
-///   much, keys can be [kept and compared](KeyedBuilder::exact), for more memory.
-/// - **Memory** is taken when it is made ([`bytes`](Self::bytes)), and after that only for keys that somebody waits
-///   for. What happens when there are more keys than [`capacity`](KeyedBuilder::capacity) is [said](WhenFull): by
-///   default nobody gets anything by it. That there is room for as many keys as that is not beyond doubt, as a
-///   key has only eight slots: once there are as many, fourteen keys in a thousand have none, and where as many come
-///   and go all the time, one new key in fourteen finds none vacant (fewer where new keys are denied or share, as there are
-///   more slots to spare). The sketch takes those, and none is refused in vain; that begins at one and a half times as
-///   many. [`WhenFull`] says how often it happens.
-/// - **Never over, never wasted, honest waits** (C1 to C3): as its kind does. Of what a token costs, time is kept to
-///   1/4096 ns, and rounded up: a rate below a million a second is kept to a quarter of a millionth, always
-///   toward refusing. (This is the exception to C8 that the 16 bytes are bought with.) [Two quotas](#two-quotas) share these bits
-///   and are rounded further.
-/// - **Any clock** (C4): a stale time never adds credit. See [Stale times](#stale-times) for when that refuses more than it has
-///   to.
+/// - **Key isolation** ([C7](crate::guide::guarantees#key-isolation-c7)): each key's limit has the guarantees of its
+///   [`TokenBucket`], [`LeakyBucket`], [`DualTokenBucket`], [`FixedWindow`] or [`SegmentedWindow`]. What one key does changes
+///   nothing for another key, except after a hash collision.
+/// - **Collisions**: two keys share a limit if their hashes agree in a cache line and in 38 bits. The probability that a new key
+///   collides with any active key is below 3 × 10⁻¹¹. The probability that any of a million keys does is below 3 × 10⁻⁵. A caller
+///   who does not know the [seed](KeyedBuilder::seed) cannot cause a collision. To exclude collisions, [store and compare the
+///   keys](KeyedBuilder::exact). That takes more memory.
+/// - **Memory**: the table is allocated when the limiter is built ([`bytes`](Self::bytes)). After that, only waiters and their
+///   queues take memory.
+/// - **Never over-admits** ([C1](crate::guide::guarantees#never-over-admits-c1)), **never refuses needlessly**
+///   ([C2](crate::guide::guarantees#never-refuses-needlessly-c2)) and **exact retry-after**
+///   ([C3](crate::guide::guarantees#exact-retry-after-c3)): as for the limiter's type.
+/// - **Exact rates** ([C8](crate::guide::guarantees#exact-rates-c8)) do not hold here, because the state of a key has 16 bytes. The
+///   time that a token costs is rounded up to 1/4096 ns. A rate below 1,000,000/s is therefore too low by at most 1/4,000,000. [Two
+///   quotas](#two-quotas) share the same 16 bytes and are rounded further.
+/// - **Safe under clock anomalies** ([C4](crate::guide::guarantees#safe-under-clock-anomalies-c4)): a stale time never adds tokens.
+///   See [Stale times](#stale-times) for when the limiter refuses more than necessary.
+///
+/// # When the table is full
+///
+/// The [capacity](KeyedBuilder::capacity) is a design point, not a guarantee, because each key can use only eight entries. With
+/// `capacity` active keys, 1.4 % of them find no entry. If `capacity` keys come and go all the time, one new key in 14 finds no
+/// vacant entry. With [`WhenFull::Deny`] and [`WhenFull::Share`] there are more spare entries, so fewer keys are affected.
+///
+/// [`WhenFull`] decides what happens to these keys. By default, a sketch remembers what they have taken, and no key gains tokens.
+/// Needless refusals begin only beyond `capacity`. [`WhenFull`] lists how frequent they are.
 ///
 /// # Quotas
 ///
-/// All keys have the limiter's quota, unless it is asked [`with`](Self::with) another. When a key comes with another quota, or
-/// [`set_quota`](Self::set_quota) changes it for all, what a key has taken stays taken, in tokens, and it is paid
-/// back at the new rate.
+/// All keys have the limiter's quota, unless the caller names a per-key quota [`with`](Self::with). A key can change to another
+/// quota, and [`set_quota`](Self::set_quota) changes the quota of all keys. In both cases, the key keeps the number of tokens that
+/// it has taken. They refill at the new rate.
 ///
 /// # Stale times
 ///
-/// A decision may be dated before others that the limiter has made: threads read a clock in another order than they decide, a
-/// clock is set back, or a caller brings a [time](Self::at) of its own. For buckets, tokens that flow in between are then not there
-/// yet. The limiter counts them at the rate that was in force:
+/// A decision can have an earlier time than a decision before it. Threads read a clock in another order than they decide, a clock
+/// is set back, or a caller passes an [explicit timestamp](Self::at). A bucket then does not yet have the tokens that flow in
+/// between the two times. The limiter counts them at the rate that was current then:
 ///
-/// - Before the last change of the limiter's quota, at the rate before that change.
-/// - Before the change before that one, the rate is not known. Every request is refused until then.
-/// - A key comes into another quota of its own, or back into the limiter's, at the latest time that the limiter has decided at. Every
-///   request for it is refused until then. So is every request before that time for about one other key in 256.
-/// - A key whose slot has been used again is not known to be full before the latest instant at which any such key became full. If it
-///   asks by a quota of its own, every request is refused until then. So is every request by the limiter's quota before the latest
-///   such instant of a key with its own.
+/// - Before the last change of the limiter's quota, it uses the rate before that change.
+/// - Before the last change but one, the rate is not known. The limiter refuses every request until that change.
+/// - A key changes to a per-key quota, or back to the limiter's quota, at the latest time that the limiter has decided at. The
+///   limiter refuses every request for the key until then. It also refuses requests before that time for about one other key in
+///   256.
+/// - A key whose entry has been used again is not known to be full before the latest time at which any such key became full. With a
+///   per-key quota, the limiter refuses every request for such a key until then. With the limiter's quota, it refuses every request
+///   before the latest time at which such a key with a per-key quota became full.
 ///
 /// In a window, a request with an earlier time counts in the newest window of its key.
 ///
 /// # Evicted keys
 ///
-/// The sketch rounds what it remembers, toward refusing. The instant at which a bucket is full is rounded up to a multiple of 8.2 µs,
-/// and the end of a window to one of 16.4 µs. The number of units in a window is exact up to 511. A larger one is rounded up by 1/256
-/// at the most. For up to 16.4 µs after a new aligned window has begun, a key is refused that was evicted in the window before.
+/// The sketch rounds what it remembers, always toward refusing:
 ///
-/// A bucket's debt is remembered together with what a unit costs, so it is the same number of units by the limiter's quota and by the
-/// key's own. Where keys with and without quotas of their own share both cells of a key, that key may be refused by more.
+/// - The time at which a bucket is full is rounded up to a multiple of 8.2 µs.
+/// - The end of a window is rounded up to a multiple of 16.4 µs.
+/// - The number of units in a window is exact up to 511. A larger number is rounded up by at most 1/256.
+/// - After a new aligned window has begun, a key that was evicted in the window before is refused for up to 16.4 µs.
 ///
-/// # Kinds
+/// The sketch remembers a bucket's debt together with the cost of a unit. The debt is therefore the same number of units with the
+/// limiter's quota and with a per-key quota. If keys with and without per-key quotas share both sketch cells of a key, that key may
+/// be refused more.
 ///
-/// | | made by | burst |
+/// # Limiter types
+///
+/// | type | made by | burst |
 /// |---|---|---|
 /// | `Keyed<TokenBucket>` | [`Keyed::token_bucket`] | as in the quota, or its count |
 /// | `Keyed<LeakyBucket>` | [`Keyed::leaky_bucket`] | as in the quota, or 1 |
 /// | `Keyed<DualTokenBucket>` | [`Keyed::dual_token_bucket`] | as in each quota, or its count |
-/// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none; a window begins with a key's first operation, or is [aligned](KeyedBuilder::align) |
-/// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none; one segment, so that up to a window too long is refused |
-/// | `Keyed<Unlimited>` | [`Keyed::unlimited`] | everything is admitted |
+/// | `Keyed<FixedWindow>` | [`Keyed::fixed_window`] | none: a window begins with a key's first operation, or is [aligned](KeyedBuilder::align) |
+/// | `Keyed<SegmentedWindow>` | [`Keyed::segmented_window`] | none: one segment, so it refuses for up to one window too long |
+/// | `Keyed<Unlimited>` | [`Keyed::unlimited`] | none: everything is admitted |
 ///
-/// The end of a fixed window is rounded up to a multiple of (limit + 1) / 4096 ns, or of the next power of two above that; after a
-/// larger limit, by up to 1/4096 of the window. The end of a segmented window is exact, and so is that of an aligned one, except by a
-/// quota of a key's own.
+/// The end of a fixed window is rounded up to a multiple of (limit + 1) / 4096 ns, or of the next power of two above that number.
+/// After a change from a larger limit, it is rounded up by at most 1/4096 of the window. The ends of segmented and aligned windows
+/// are exact, except for an aligned window with a per-key quota.
 ///
 /// # Two quotas
 ///
 /// [`Keyed::dual_token_bucket`] keeps two token buckets for each key, in the same 16 bytes. A request takes from both or from
 /// neither, in one compare-and-swap. [`Denied::limit`] of a refusal is the quota that takes longer: 0 for the first, 1 for the
-/// second. Evicted keys, exports, refunds and waiting are as for the other kinds.
+/// second. Evicted keys, exports, refunds and waiting are as for the other types.
 ///
 /// The two buckets share 77 bits, so times are rounded, toward refusing. The burst of each quota is exact: a key that has taken
 /// nothing can take the smaller burst in one instant. Its tokens then come back more slowly than the quota says:
@@ -179,18 +192,18 @@ use table::Who;
 /// > The error names the burst and the largest that fits, here `burst 50532`. Two tables in a [`Gate`](crate::Gate) have no
 /// > such limit.
 ///
-/// What is different from the other kinds:
+/// The differences from the other types are:
 ///
-/// - The quotas are replaced by [`set_quotas`](Self::set_quotas). There are no quotas of a key's own.
+/// - [`set_quotas`](Self::set_quotas) replaces the quotas. There are no per-key quotas.
 /// - A request with a time before the last change of quotas is refused until the change.
-/// - The sketch rounds what an evicted key owes up, by less than one unit of each quota at rates up to a million a second.
-/// - A wait that is dropped after its grant gives back all but the time of one rounding step.
+/// - The sketch rounds up the debt of an evicted key. At rates up to 1,000,000/s, this adds less than one unit of each quota.
+/// - A wait that is dropped after its grant returns its tokens, except for the time of one rounding step.
 ///
 /// # Cost
 ///
-/// One hash, mostly one line of memory, one clock reading and one compare-and-swap on 128 bits; no lock and no
-/// allocation. A key that is new, or has not mattered for a while, takes a lock for as long as it takes to look
-/// at two lines.
+/// A decision takes one hash, one clock reading, one compare-and-swap on 128 bits and usually one cache line. It takes no lock and
+/// allocates nothing. A new key, or one that has not been active for some time, takes a lock while the limiter reads two cache
+/// lines.
 pub struct Keyed<A: KeyedAlgorithm, N: KeyNames = Hashed> {
     keys: Keys<A::Rule, N>,
     capacity: usize,
@@ -202,14 +215,14 @@ pub struct Keyed<A: KeyedAlgorithm, N: KeyNames = Hashed> {
 }
 
 impl Keyed<TokenBucket> {
-    /// A token bucket for each key; see [`TokenBucket`].
+    /// Returns a builder of a token bucket for each key; see [`TokenBucket`].
     pub fn token_bucket(quota: Quota) -> KeyedBuilder<TokenBucket> {
         KeyedBuilder::new(quota)
     }
 }
 
 impl Keyed<LeakyBucket> {
-    /// A leaky bucket for each key; see [`LeakyBucket`].
+    /// Returns a builder of a leaky bucket for each key; see [`LeakyBucket`].
     ///
     /// ```
     /// # use flowgate::{Keyed, ManualClock};
@@ -228,7 +241,9 @@ impl Keyed<LeakyBucket> {
 }
 
 impl Keyed<DualTokenBucket> {
-    /// Two token buckets for each key, of which an operation takes from both or from neither; see [`DualTokenBucket`].
+    /// Returns a builder of two token buckets for each key; see [`DualTokenBucket`].
+    ///
+    /// An operation takes tokens from both buckets or from neither.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
@@ -251,7 +266,9 @@ impl Keyed<DualTokenBucket> {
 }
 
 impl Keyed<FixedWindow> {
-    /// A fixed window for each key, which begins with its first operation; see [`FixedWindow`].
+    /// Returns a builder of a fixed window for each key; see [`FixedWindow`].
+    ///
+    /// The window of a key begins with the key's first operation.
     ///
     /// ```
     /// # use flowgate::{Keyed, ManualClock};
@@ -270,7 +287,9 @@ impl Keyed<FixedWindow> {
 }
 
 impl Keyed<SegmentedWindow> {
-    /// A segmented window of one segment for each key; see [`SegmentedWindow`].
+    /// Returns a builder of a segmented window for each key; see [`SegmentedWindow`].
+    ///
+    /// Each window has one segment.
     ///
     /// ```
     /// # use flowgate::{Keyed, ManualClock};
@@ -288,11 +307,11 @@ impl Keyed<SegmentedWindow> {
 }
 
 impl Keyed<Unlimited> {
-    /// No limit for any key: for code that takes a `Keyed<A>` and should not have to ask whether there is one; see
-    /// [`Unlimited`].
+    /// Returns a builder without a limit for any key; see [`Unlimited`].
     ///
-    /// It keeps nothing of a key, and takes no memory for its capacity. Its quota, and that of a key
-    /// ([`with`](Keyed::with)), can be read and replaced like every other, and changes nothing: everything is admitted.
+    /// It is for code that takes a `Keyed<A>` and should not need to check whether there is a limit. The limiter keeps nothing
+    /// about a key and takes no memory for its capacity. It admits everything. Its quota and the per-key quotas of
+    /// [`with`](Keyed::with) can be read and replaced, but have no effect.
     ///
     /// ```
     /// use flowgate::{Keyed, KeyedAlgorithm, Quota};
@@ -319,7 +338,7 @@ impl Keyed<Unlimited> {
     }
 }
 
-/// What a limiter says that has no limit.
+/// The quota that a limiter without a limit reports.
 const MOST: Quota = match Quota::new(1_000_000_000, Duration::from_nanos(1)) {
     Ok(quota) => quota,
     Err(_) => Quota::per_second(1_000_000_000),
@@ -331,8 +350,9 @@ impl<N: KeyNames> Keyed<DualTokenBucket, N> {
         self.allowed()
     }
 
-    /// Replaces the quotas, for all keys. What a key has taken of each quota stays taken, in units, and is paid back at the new
-    /// rate.
+    /// Replaces the quotas of all keys.
+    ///
+    /// The key keeps the number of units that it has taken of each quota. They refill at the new rate.
     ///
     /// The first quota replaces the first and the second one the second. A single quota counts as that quota twice. Each decision
     /// uses either the old or the new quotas. The change counts from now on, as that of [`set_quota`](Keyed::set_quota) does. A
@@ -358,15 +378,15 @@ impl<N: KeyNames> Keyed<DualTokenBucket, N> {
 }
 
 impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> Keyed<A, N> {
-    /// The same verbs by another quota: a key's own.
+    /// Returns the same methods with a per-key quota.
     ///
-    /// Ask about a key always with the quota that is its own at the time. Those who [wait](KeyedView::acquire) for it do so
-    /// by the one with which the last of them came. When it changes, what the key has taken stays
-    /// taken: in tokens, rounded up by a sixteenth at the most; or, between two quotas of its own of which a token costs the same but
-    /// for a sixteenth, in time.
+    /// Use the same quota for all requests of a key, until the key's quota changes. All callers that [wait](KeyedView::acquire) for
+    /// the key use the quota of the last one that joined the queue. When the quota of a key changes, the number of tokens that the
+    /// key has taken is kept, rounded up by at most 1/16. Between two per-key quotas whose tokens cost the same time to within
+    /// 1/16, that time is kept instead.
     ///
-    /// A key comes into a quota of its own, and back, at the latest time that the limiter has decided at. Until that time, every
-    /// request for it is refused; see [Stale times](Self#stale-times).
+    /// A key changes to a per-key quota, and back, at the latest time that the limiter has decided at. Until that time, the limiter
+    /// refuses every request for the key; see [Stale times](Self#stale-times).
     ///
     /// ```
     /// use flowgate::{Keyed, Quota};
@@ -380,8 +400,8 @@ impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> Keyed<A, N> {
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if this kind of limiter cannot keep the quota, or, for a segmented window, if the window is another than
-    /// the limiter's.
+    /// Returns [`KeyedError`] if this type of limiter cannot keep the quota. A segmented window also refuses a quota whose window
+    /// differs from the limiter's window.
     pub fn with(&self, quota: Quota) -> Result<KeyedView<'_, A, N>, KeyedError> {
         Ok(KeyedView {
             keyed: self,
@@ -390,12 +410,12 @@ impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> Keyed<A, N> {
         })
     }
 
-    /// The quota of keys that have none of their own.
+    /// Returns the quota of keys without a per-key quota.
     pub fn quota(&self) -> Quota {
         self.allowed()
     }
 
-    /// What is allowed to keys that have no quota of their own.
+    /// Returns the policy of keys without a per-key quota.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -407,12 +427,13 @@ impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> Keyed<A, N> {
         Policy::new(self.quota(), A::IS_STEADY)
     }
 
-    /// Puts another quota in force for all keys that have none of their own. What a key has taken stays taken; what it
-    /// owes by that, it pays at the new rate.
+    /// Replaces the quota of all keys without a per-key quota.
     ///
-    /// Decisions go on meanwhile, each wholly by the old quota or wholly by the new one; the caller walks through all slots,
-    /// which takes some nanoseconds for each. It counts from now on, by the limiter's clock, or from the latest time that
-    /// a caller has [brought](Self::at) and taken something at, if that is later.
+    /// A key keeps the number of tokens that it has taken. They refill at the new rate.
+    ///
+    /// Concurrent decisions use either the old or the new quota, never a mix. The caller updates every table entry, which takes
+    /// some nanoseconds for each. The change counts from now on, by the limiter's clock. If a caller has taken something at a later
+    /// [explicit timestamp](Self::at), it counts from then on.
     ///
     /// ```
     /// # use flowgate::{Keyed, Quota};
@@ -426,14 +447,15 @@ impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> Keyed<A, N> {
     ///
     /// # Errors
     ///
-    /// As [`with`](Self::with); nothing is then changed.
+    /// Returns [`KeyedError`] if this type of limiter cannot keep the quota. A segmented window also refuses a quota with another
+    /// window. Nothing is then changed.
     pub fn set_quota(&self, quota: Quota) -> Result<(), KeyedError> {
         self.change_to(quota)
     }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
-    /// What [`try_acquire`](Self::try_acquire) would answer now. Takes nothing.
+    /// Returns the result that [`try_acquire`](Self::try_acquire) would return now, and takes nothing.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -453,22 +475,27 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     ///
     /// # Errors
     ///
-    /// As there, but for want of room.
+    /// Returns [`Denied`] if no token is available ([`retry_after`](Denied::retry_after)) or callers wait for the key. It does not
+    /// check whether the table has an entry for a new key.
     pub fn peek(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
         self.seen(key).peek()
     }
 
-    /// What [`try_acquire_n`](Self::try_acquire_n) would answer now. Takes nothing.
+    /// Returns the result that [`try_acquire_n`](Self::try_acquire_n) would return now, and takes nothing.
     ///
     /// # Errors
     ///
-    /// As there, but for want of room.
+    /// Returns [`Denied`] if fewer than `n` units are available ([`retry_after`](Denied::retry_after)), callers wait for the key,
+    /// or `n` is more than the quota ever allows ([`is_never`](Denied::is_never)). It does not check whether the table has an entry
+    /// for a new key.
     pub fn peek_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
         self.seen(key).peek_n(n)
     }
 
-    /// Takes what there is of `key`, up to `n` units, and says how much that was: nothing if there is
-    /// [no room](WhenFull::Deny) for it; where new keys [share](WhenFull::Share), no more than is left of what they share.
+    /// Takes up to `n` available units of `key`, and returns their number.
+    ///
+    /// Returns 0 if the table has [no entry](WhenFull::Deny) for the key. If new keys [share](WhenFull::Share) a quota, it takes at
+    /// most what is left of that quota.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -480,8 +507,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.seen(key).take_up_to(n)
     }
 
-    /// Gives `n` units back to `key`, and says how many it was: the newest that it has taken count as never admitted. What
-    /// has gone into the sketch cannot come back.
+    /// Returns up to `n` units to `key`, and reports how many.
+    ///
+    /// The newest units that the key has taken count as never admitted. Units that the sketch remembers cannot be returned.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -495,8 +523,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.seen(key).refund(n)
     }
 
-    /// Forgets what `key` has taken: it can take everything at once. Of a key that has made way for another, as long as
-    /// there is a vacant slot to remember that in.
+    /// Forgets what `key` has taken, so that its limit is full again.
+    ///
+    /// To reset an evicted key, the table needs a vacant entry. Without one, nothing changes.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -510,19 +539,25 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.seen(key).reset();
     }
 
-    /// How many units `key` could take now, if there is room for it.
+    /// Returns the number of units that `key` could take now.
+    ///
+    /// They are available only if the table has an entry for the key.
     pub fn available(&self, key: &(impl AsKey<N> + ?Sized)) -> u64 {
         self.snapshot(key).remaining
     }
 
-    /// `key`'s limit, what remains of it if there is room for it, and when it is whole again, seen at one instant.
+    /// Returns a consistent snapshot of `key`.
+    ///
+    /// It contains the limit, the remaining units and the time until the limit is full.
+    ///
+    /// The remaining units are available only if the table has an entry for the key.
     pub fn snapshot(&self, key: &(impl AsKey<N> + ?Sized)) -> Snapshot {
         self.seen(key).snapshot()
     }
 
-    /// Waits for one token of `key`, in turn; see [`Acquire`].
+    /// Waits for one token of `key` in the key's queue; see [`Acquire`].
     ///
-    /// Those who wait for the same key stand in a queue, as they would at one limiter; other keys have nothing to do with it.
+    /// All waiters of a key have one queue, in which they are granted in order. Waiters of other keys do not affect it.
     ///
     /// ```
     /// use flowgate::Keyed;
@@ -559,7 +594,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         KeyLimiter::new(Owner::Borrowed(self), place, Cow::Owned(key.to_owned()))
     }
 
-    /// Returns the limiter of `key`, which keeps this table alive: for a [`Gate`](crate::Gate), a task of its own, or a struct.
+    /// Returns the limiter of `key`, which keeps this table alive.
+    ///
+    /// Use it for a [`Gate`](crate::Gate), a separate task, or a struct.
     ///
     /// ```
     /// use flowgate::{KeyLimiter, Keyed, Observed, TokenBucket};
@@ -587,10 +624,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         )
     }
 
-    /// The same verbs at a time of your own; see [`TokenBucket::at`].
+    /// Returns the same methods at an explicit timestamp; see [`TokenBucket::at`].
     ///
-    /// A request with a time later than others use may reuse the slots of keys that are full by then. A time at which nothing
-    /// is taken changes nothing: it does not delay a [change of quota](Self::set_quota) either.
+    /// A request with a later time than others may reuse the entries of keys that are full by that time. A time at which nothing is
+    /// taken changes nothing, and does not delay a [change of quota](Self::set_quota).
     ///
     /// ```
     /// # use flowgate::{Keyed, Timestamp};
@@ -609,7 +646,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         }
     }
 
-    /// How many keys have taken something that still matters. Looks at every slot.
+    /// Returns the number of active keys, and reads every table entry.
     ///
     /// ```
     /// # use flowgate::{Keyed, ManualClock};
@@ -627,29 +664,29 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.keys.len(self.clock.now().as_nanos())
     }
 
-    /// Whether no key has taken anything that still matters.
+    /// Returns whether no key is active, and reads every table entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// For how many keys it was made.
+    /// Returns the number of keys that the limiter was built for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The memory that was taken when it was made.
+    /// Returns the bytes of memory that were allocated when the limiter was built.
     pub fn bytes(&self) -> usize {
         let (lines, cells) = (self.keys.table.lines(), self.keys.sketch.cells().len());
-        // It has been taken, so it can be told.
+        // This much memory has been allocated, so the number fits.
         builder::bytes::<N>(lines as u128, cells as u128) as usize + size_of::<Self>()
     }
 
-    /// For how many keys somebody waits.
+    /// Returns the number of keys that callers wait for.
     pub fn waiting_keys(&self) -> usize {
         self.queues.len()
     }
 
-    /// How many wait, for whichever key.
+    /// Returns the number of waiters of all keys.
     pub(crate) fn waiting(&self) -> usize {
         let queues = self.queues.all();
         let waiting = queues.iter().map(|queue| {
@@ -659,12 +696,12 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         waiting.sum()
     }
 
-    /// How many units a token is.
+    /// Returns the number of units in a token.
     pub(crate) fn token_units(&self) -> u64 {
         self.terms(None).scale
     }
 
-    /// What has been done for want of room.
+    /// Returns how often the table was full, and what happened to the keys.
     ///
     /// ```
     /// # use flowgate::Keyed;
@@ -677,28 +714,31 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         self.keys.counters.counts()
     }
 
-    /// By what this limiter, and no other, knows `key`.
+    /// Returns the identifier by which this limiter, and no other, knows `key`.
     pub fn id_of(&self, key: &(impl AsKey<N> + ?Sized)) -> KeyId {
         self.id_at(&self.keys.table.who(key).place)
     }
 
-    /// The clock that this limiter decides by.
+    /// Returns the clock by which this limiter decides.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Whether a decision on a key that is known takes no lock on this target. Where keys are [kept](KeyedBuilder::exact) it
-    /// takes that of its slot.
+    /// Returns whether a decision for a known key takes no lock on this target.
+    ///
+    /// A key is known if it has an entry in the table.
+    ///
+    /// If the limiter [stores keys](KeyedBuilder::exact), a decision takes the lock of the key's entry.
     pub fn is_lock_free(&self) -> bool {
         !N::KEEPS && crate::primitive::AtomicU128::is_lock_free()
     }
 
-    /// The quota of keys that have none of their own.
+    /// Returns the quota of keys without a per-key quota.
     fn allowed(&self) -> A::Quota {
         *self.keys.force.quota()
     }
 
-    /// [`set_quota`](Self::set_quota).
+    /// Changes the quota of all keys; see [`set_quota`](Self::set_quota).
     fn change_to(&self, quota: A::Quota) -> Result<(), KeyedError> {
         let quota = A::quota(quota);
         let terms = self.terms_of(&quota)?;
@@ -710,7 +750,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         let changes: Vec<_> = changes.collect();
         self.keys.set_quota(quota, &terms, self.asked_latest());
         drop(changes);
-        // Those of lines that have been opened meanwhile may have asked by the quota before.
+        // Waiters of queues that were opened in the meantime may have used the quota before.
         let is_known = |queue: &Arc<_>| open.iter().any(|known| Arc::ptr_eq(known, queue));
         for queue in self.queues.all().iter().filter(|queue| !is_known(queue)) {
             drop(queue.queue.reconfigure(&self.waited_for(queue)));
@@ -718,7 +758,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         Ok(())
     }
 
-    /// For a change of all keys: not at an earlier time than somebody has decided by.
+    /// Returns the time and terms for a change of all keys: not earlier than any decision so far.
     fn asked_latest(&self) -> Asked<'_> {
         Asked {
             now_ns: self.clock.latest().as_nanos(),
@@ -728,7 +768,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
         }
     }
 
-    /// `own`, or those in force.
+    /// Returns `own`, or the current terms of the table.
     fn terms(&self, own: Option<&Terms>) -> Terms {
         own.copied().unwrap_or_else(|| self.keys.force.terms())
     }

@@ -4,7 +4,9 @@ use alloc::string::String;
 use core::hash::Hash;
 use core::marker::PhantomData;
 
-/// Keys are known by their hashes, and not kept: any type, and different ones in one limiter.
+/// Keys that the table knows by their hashes, and does not store.
+///
+/// Any type can be a key, and one limiter can have keys of several types.
 ///
 /// ```
 /// use flowgate::{Hashed, Keyed, TokenBucket};
@@ -18,8 +20,9 @@ use core::marker::PhantomData;
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed;
 
-/// Keys are kept and compared, so that no two ever share a limit: `Q`, such as `str`, `u64` or `IpAddr`, of which the owned
-/// form is kept.
+/// Keys that the table stores and compares, so that no two share a limit.
+///
+/// `Q` is the type of the keys, such as `str`, `u64` or `IpAddr`. The table stores the owned form.
 ///
 /// ```
 /// use flowgate::{Exact, Keyed, TokenBucket};
@@ -37,7 +40,7 @@ pub struct Hashed;
 #[derive(Debug)]
 pub struct Exact<Q: ?Sized>(PhantomData<fn(&Q)>);
 
-/// How a [`Keyed`](super::Keyed) limiter tells keys apart: [`Hashed`] or [`Exact`]. Sealed.
+/// How a [`Keyed`](super::Keyed) limiter distinguishes keys: [`Hashed`] or [`Exact`]. Sealed.
 ///
 /// ```
 /// use flowgate::{KeyNames, Keyed, KeyedAlgorithm};
@@ -56,7 +59,7 @@ pub trait KeyNames: Names {}
 
 impl<N: Names> KeyNames for N {}
 
-/// A key that can be looked up in a [`Keyed`](super::Keyed) limiter that tells keys apart by `N`. Sealed.
+/// A key of a [`Keyed`](super::Keyed) limiter with `N` names. Sealed.
 ///
 /// With [`Hashed`] names, any [`Hash`] type is a key. With [`Exact<Q>`](Exact), only `Q` is; with `Exact<str>`, a
 /// `String` is, too.
@@ -120,7 +123,7 @@ where
     }
 }
 
-/// So that an owned key, as [`str`] has one, need not be borrowed where the type of the key is what is called for.
+/// Lets callers pass an owned `String` where the type of the key is [`str`].
 impl Named<Exact<str>> for String {
     #[inline]
     fn key(&self) -> &str {

@@ -1,13 +1,13 @@
-//! A queue for each key that somebody waits for, and for no other.
+//! The queues of the keys for which callers wait.
 //!
-//! A key with a queue has an entry that says so, which stays for as long. So whoever finds an entry that does not say so
-//! overtakes nobody, and needs not look here.
+//! The entry of a key with a queue is marked, and stays in the table for as long as the queue exists. A caller that finds an entry
+//! without the mark overtakes no waiter, and need not look here.
 //!
-//! Whoever has read of a slot, and comes here later, may find the queue of the key that has that slot by now. So a queue
-//! knows whose it is: it is found only by that key, and served only from what is that key's.
+//! A thread can read a slot and look here later, when another key has the slot and a queue. Each queue therefore records its key.
+//! Only that key finds the queue, and only that key's limit serves it.
 //!
-//! A queue goes by one quota, whoever looks after it: that of whoever came into it last. So those who wait for a key are served
-//! as if its quota had been changed when somebody came with another.
+//! A queue uses one quota, whichever caller serves it: the quota of the waiter that joined last. If a waiter with another quota
+//! joins, all waiters of the key are served as after a change of the key's quota.
 
 use super::entry::Place;
 use crate::primitive::{Lazy, Lock};
@@ -19,52 +19,53 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
 
-/// A wait for a key, which something around it may do in its stead: it is polled as a supply, told what that came to, and made to
-/// leave the key's queue after that.
+/// A wait for a key, which a surrounding wait can run in its place.
+///
+/// The surrounding wait polls it as a supply, reports the result to it, and makes it leave the key's queue.
 pub trait KeyWait: Supply {
-    /// What the wait becomes.
+    /// The value that the wait returns.
     type Granted;
 
     fn granted(&self, granted: Granted) -> Self::Granted;
 
-    /// Leaves the queue of the key, if it has entered one.
+    /// Leaves the queue of the key, if this wait has joined it.
     fn leave_its_queue(&mut self);
 }
 
-/// By quotas `Q` of keys that are kept as `O`.
+/// The queues that use quotas of type `Q`, for keys that are stored as `O`.
 pub(crate) struct KeyQueues<Q, O = ()> {
-    /// By the slot of the key's entry. Taken before any lock of the table.
+    /// The open queues, by the slot of the key's entry. This lock is taken before any lock of the table.
     open: Lock<BTreeMap<usize, Open<Q, O>>>,
-    /// How many keys may have a queue.
+    /// The largest number of keys that can have a queue.
     most: usize,
 }
 
 struct Open<Q, O> {
     queue: Arc<KeyQueue<Q, O>>,
-    /// How many have entered and not left.
+    /// The number of guests that have entered and not left.
     guests: usize,
 }
 
-/// Where those wait who want the same key.
+/// The queue of one key.
 pub(crate) struct KeyQueue<Q, O = ()> {
     pub(crate) queue: Queue,
-    /// Whose it is.
+    /// The place of the queue's key.
     pub(crate) place: Place,
     pub(crate) key: O,
-    /// What its queue goes by; none: what is in force for all keys.
+    /// The per-key quota that the queue uses; `None`: the current quota of all keys.
     own: Lock<Option<Q>>,
 }
 
-/// Somebody who may wait for a key, and the key's queue, once they have entered it.
+/// A caller that may wait for a key, and the key's queue once the caller has entered it.
 pub(crate) struct Guest<Q, O = ()> {
     entered: Lazy<Entered<Q, O>>,
-    /// Where nobody waits.
+    /// An empty queue, in which no caller waits.
     idle: Queue,
 }
 
 pub(crate) struct Entered<Q, O> {
     queue: Arc<KeyQueue<Q, O>>,
-    /// The key's slot, if the queue is to be left in the end; none: it is looked after on behalf of others.
+    /// The key's slot, if the guest leaves the queue at the end; `None`: the guest only serves the queue for others.
     slot: Option<usize>,
 }
 
@@ -76,7 +77,7 @@ impl<Q: Copy + PartialEq, O> Guest<Q, O> {
         }
     }
 
-    /// Somebody who looks after the queue of others.
+    /// Returns a guest that serves the queue for others.
     pub(crate) fn of(queue: &Arc<KeyQueue<Q, O>>) -> Self {
         let guest = Self::new();
         let queue = Arc::clone(queue);
@@ -84,7 +85,7 @@ impl<Q: Copy + PartialEq, O> Guest<Q, O> {
         guest
     }
 
-    /// The queue, if it has been entered.
+    /// Returns the key's queue, if the guest has entered it.
     pub(crate) fn key_queue(&self) -> Option<&Arc<KeyQueue<Q, O>>> {
         self.entered.get().map(|entered| &entered.queue)
     }
@@ -93,12 +94,12 @@ impl<Q: Copy + PartialEq, O> Guest<Q, O> {
         self.key_queue().map_or(&self.idle, |line| &line.queue)
     }
 
-    /// What the queue goes by if it has been entered, or else `own`.
+    /// Returns the quota that the queue uses if the guest has entered it, or else `own`.
     pub(crate) fn own(&self, own: Option<Q>) -> Option<Q> {
         self.key_queue().map_or(own, |line| line.own())
     }
 
-    /// The queue, entered, and, if it is new, why this guest has to wait.
+    /// Enters the queue and returns it. If the queue is new, also returns why this guest has to wait.
     pub(crate) fn enter(
         &self,
         enter: impl FnOnce() -> Result<(Entered<Q, O>, Option<Denied>), Denied>,
@@ -110,12 +111,12 @@ impl<Q: Copy + PartialEq, O> Guest<Q, O> {
         let (entered, refusal) = enter()?;
         let mut new = Some(entered);
         let entered = self.entered.get_or_make(|| new.take().expect("it is new"));
-        // Another thread may have entered for the same guest meanwhile.
+        // Another thread may have entered for the same guest in the meantime.
         let is_second = new.map(leave).is_some();
         Ok((&entered.queue, refusal.filter(|_| !is_second)))
     }
 
-    /// To be left.
+    /// Returns the queue, which the caller then leaves.
     pub(crate) fn take(&mut self) -> Option<Entered<Q, O>> {
         self.entered.take()
     }
@@ -131,7 +132,7 @@ impl<Q: Copy + PartialEq, O> KeyQueue<Q, O> {
         }
     }
 
-    /// Whether it is that of the key at `place`, which may have had the same slot.
+    /// Returns whether this is the queue of the key at `place`. Another key may have had the same slot before.
     fn is_of<K>(&self, place: &Place, key: &K) -> bool
     where
         K: Eq + ?Sized,
@@ -144,7 +145,7 @@ impl<Q: Copy + PartialEq, O> KeyQueue<Q, O> {
         *self.own.lock()
     }
 
-    /// Goes by `own` from now on, and if that is another than before, has the key `restated` in it. `supply` is that of
+    /// Uses `own` from now on. If that is another quota than before, calls `restated` to change the key to it. `supply` is that of
     /// this queue.
     pub(crate) fn go_by(&self, own: Option<Q>, supply: &dyn Supply, restated: impl FnOnce()) {
         if self.own() == own {
@@ -164,9 +165,9 @@ impl<Q: Copy + PartialEq, O> KeyQueues<Q, O> {
         }
     }
 
-    /// Lets somebody into the queue of the key whose slot `hold` tells, having announced there that somebody waits; if
-    /// there is none yet, one is `made`. With the slot comes why they have to, as of then: whoever changes that from then on finds
-    /// the queue, so with a new one it is returned.
+    /// Adds a guest to the queue of a key. `hold` marks the key's entry, and returns its slot and why the guest has to wait. If the
+    /// key has no queue, `made` creates one, and the reason is returned with it: a thread that changes the key after `hold` finds
+    /// the new queue.
     pub(crate) fn enter(
         &self,
         hold: impl FnOnce() -> Result<(usize, Option<Denied>), Denied>,
@@ -196,7 +197,7 @@ impl<Q: Copy + PartialEq, O> KeyQueues<Q, O> {
         Ok((Entered { queue, slot }, refusal))
     }
 
-    /// Somebody who has entered leaves; after the last of them, `release` takes the announcement back.
+    /// Removes a guest from its queue. After the last one, `release` removes the mark from the key's entry.
     pub(crate) fn leave(&self, entered: &Entered<Q, O>, release: impl FnOnce()) {
         let Some(slot) = entered.slot else {
             return;
@@ -212,7 +213,7 @@ impl<Q: Copy + PartialEq, O> KeyQueues<Q, O> {
         }
     }
 
-    /// The queue of the key at `place`, of which the entry was in `slot`, if it has one there.
+    /// Returns the queue of the key at `place`, whose entry was in `slot`, if the key has a queue there.
     pub(crate) fn find<K>(&self, slot: usize, place: &Place, key: &K) -> Option<Arc<KeyQueue<Q, O>>>
     where
         K: Eq + ?Sized,
@@ -223,7 +224,7 @@ impl<Q: Copy + PartialEq, O> KeyQueues<Q, O> {
         queue.is_of(place, key).then(|| Arc::clone(queue))
     }
 
-    /// All queues there are.
+    /// Returns all queues.
     pub(crate) fn all(&self) -> Vec<Arc<KeyQueue<Q, O>>> {
         let open = self.open.lock();
         open.values().map(|open| Arc::clone(&open.queue)).collect()

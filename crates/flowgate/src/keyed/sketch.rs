@@ -1,22 +1,22 @@
-//! What is remembered of keys whose entry was needed for another: never less than there was.
+//! The memory of evicted keys: never less than they have taken.
 //!
-//! Each key has two cells, chosen by its fingerprint, which it shares with others. A cell holds no less than the most
-//! that any of them left behind; so the lesser of its two is no less than what the key itself left, and more only if both
-//! are shared with somebody who left more.
+//! The fingerprint of a key selects two cells, which the key shares with others. A cell holds at least the most that any of its
+//! keys left behind. The lower of a key's two cells is therefore no less than what the key left. It is more only if the key shares
+//! both cells with keys that left more.
 //!
 //! # In which terms
 //!
-//! What a key left is to be owed by whatever quota it asks for next. So a cell holds what does not depend on that:
+//! A key has to repay its debt with whatever quota it uses next. A cell therefore holds what does not depend on the quota:
 //!
-//! - of a window, its end and a number of units. A change of quota does not touch it;
-//! - of a bucket, the instant at which it is full, and what a unit costs until then: as the table's terms say, or no less than the
-//!   [class](Rule::class) of the keys' own. The debt in units follows from both. A change of the table's quota restates what was
-//!   left in its terms as it does entries, and nothing else.
+//! - For a window: its end and a number of units. A change of quota does not touch them.
+//! - For a bucket: the instant at which it is full, and what a unit costs until then. The cost is that of the table's terms, or at
+//!   least that of the [class](Rule::class) of the per-key terms. Both give the debt in units. A change of the table's quota
+//!   restates what was left in the table's terms, as it does for entries, and nothing else.
 //!
-//! A cell to which keys in both kinds of terms have left something counts for each of them by the terms in which it is more.
+//! A cell can hold what keys in both kinds of terms have left. It counts for each of these keys in the terms in which it is more.
 //!
-//! Source: the count-min sketch (G. Cormode, S. Muthukrishnan, *An Improved Data Stream Summary*, 2005), with
-//! the greatest instead of the sum, as instants do not add up.
+//! Source: the count-min sketch (G. Cormode, S. Muthukrishnan, *An Improved Data Stream Summary*, 2005), with the maximum instead
+//! of the sum, because instants do not add up.
 
 use super::entry::{part, spread};
 #[cfg(doc)]
@@ -32,7 +32,7 @@ pub(crate) struct Sketch {
 }
 
 impl Sketch {
-    /// Of `cells` cells, at most 2³²; none: nothing is remembered.
+    /// Creates a sketch of `cells` cells, at most 2³². With 0 cells, it remembers nothing.
     pub(crate) fn new(cells: usize) -> Result<Self, TryReserveError> {
         let cells = filled(cells, || AtomicU64::new(0))?;
         Ok(Self { cells })
@@ -48,20 +48,20 @@ impl Sketch {
         [one, other].map(|half| &self.cells[part(half, self.cells.len())])
     }
 
-    /// Puts what `change` makes of each into both cells of the key with this fingerprint.
+    /// Applies `change` to both cells of the key with this fingerprint.
     pub(crate) fn remember(&self, fingerprint: u64, change: impl Fn(u64) -> u64) {
         for slot in self.of(fingerprint) {
             update(slot, &change);
         }
     }
 
-    /// Both cells of the key with this fingerprint.
+    /// Returns both cells of the key with this fingerprint.
     pub(crate) fn recall(&self, fingerprint: u64) -> [u64; 2] {
         self.of(fingerprint)
             .map(|slot| slot.load(Ordering::Acquire))
     }
 
-    /// Puts what `change` makes of it into every cell that holds something.
+    /// Applies `change` to every cell that is not empty.
     pub(crate) fn restate(&self, change: impl Fn(u64) -> u64) {
         for slot in &self.cells {
             update(slot, |cell| match cell {
@@ -79,7 +79,7 @@ fn update(slot: &AtomicU64, change: impl Fn(u64) -> u64) {
         if changed == known {
             return;
         }
-        // Release: who finds the entry gone finds this (see the table).
+        // Release: a thread that finds the entry gone finds this (see the table).
         match slot.compare_exchange_weak(known, changed, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => return,
             Err(now) => known = now,

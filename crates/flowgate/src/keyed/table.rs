@@ -1,39 +1,41 @@
-//! Where entries are: lines of four slots, of which each key may have one in two.
+//! The table of entries: lines of four slots. Each key can have one entry, in one of two lines.
 //!
 //! # Finding and changing
 //!
-//! A key's entry is found by its fingerprint in one of its two lines, and changed by compare-and-swap of the whole slot.
-//! No lock is taken, and nobody else's entry is touched.
+//! A key's entry is found by its fingerprint in one of its two lines. It is changed by a compare-and-swap of the whole slot. This
+//! takes no lock and does not touch the entries of other keys.
 //!
 //! # A new key
 //!
-//! Who finds no entry takes the lock that belongs to the lesser of the key's lines ([`Table::lock`]) and looks again: only the holder
-//! of that lock puts in an entry for this key, so that there are never two. It goes into a vacant slot, by compare-and-swap
-//! too, since others may use the same slot for other keys, or the vacant entry's own key may be back.
+//! A thread that finds no entry takes the lock that belongs to the lower of the key's two lines ([`Table::lock`]), and looks again.
+//! Only the holder of that lock adds an entry for this key, so a key never has two entries. The entry goes into a vacant slot. This
+//! takes a compare-and-swap too, because other threads may use the same slot for other keys, and the key of the vacant entry may
+//! return.
 //!
-//! # What is forgotten
+//! # Forgotten entries
 //!
-//! A vacant entry is overwritten without a trace, because its key is treated alike without it, at that time and
-//! later. Were the clock to run backward, it would not be: so the latest instant with which any overwritten entry stopped
-//! to matter is kept ([`Table::forgotten`]), and before that, no more is known of a key without an entry than that. An instant is a
-//! debt only by the terms that it was told in, which are forgotten too. So the latest one of keys in terms of their own is kept
-//! beside it ([`Table::own_forgotten`]): before it, a key without an entry gets nothing by the table's terms, and before either
-//! a key gets nothing by terms of its own.
+//! A vacant entry is overwritten without a trace, because its key is treated in the same way without it, at that time and later.
+//! This does not hold if the clock runs backward. The table therefore keeps the latest instant at which any overwritten entry
+//! expired ([`Table::forgotten`]). Before that instant, nothing more is known about a key without an entry.
 //!
-//! # Exchanged terms
+//! An instant is a debt only in the terms of its entry, which are forgotten too. The table therefore also keeps the latest instant
+//! of keys with per-key terms ([`Table::own_forgotten`]). Before that, a key without an entry gets nothing in the table's terms.
+//! Before either instant, a key gets nothing in per-key terms.
 //!
-//! An entry does not tell since when it has been in its terms. So when a key exchanges them, the time is kept with the key's lock
-//! ([`Table::exchanged`]), for it and for all others of that lock.
+//! # Changed terms
 //!
-//! An entry that still matters is overwritten only after the [sketch](super::sketch) remembers it. Whoever finds it
-//! gone has read that slot after the swap, and so reads the sketch after it was told.
+//! An entry does not contain the time since when it has had its terms. When a key changes its terms, the time is therefore kept
+//! with the key's lock ([`Table::exchanged`]), for this key and all others of the lock.
+//!
+//! An active entry is overwritten only after the [sketch](super::sketch) remembers it. A thread that finds the entry gone has read
+//! that slot after the swap. It therefore reads the sketch after the sketch was updated.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `lines` | everyone | everyone (CAS); from one key to another or to none: the holder of the new key's lock | the slot's contents |
+//! | `lines` | all threads | all threads (CAS); to another key or none: the holder of the new key's lock | the slot's contents |
 //! | `locks` | | | one key is in only one slot |
-//! | `forgotten_ns`, `own_forgotten_ns` | who finds no entry | who overwrites a vacant one | raised before that |
-//! | `exchanged_ns` | who decides at a time that is not settled | who exchanges a key's terms | raised before that |
+//! | `forgotten_ns`, `own_forgotten_ns` | a thread that finds no entry | a thread that overwrites a vacant one | raised before that |
+//! | `exchanged_ns` | decisions at a time that is not settled | a thread that changes a key's terms | raised before that |
 
 use super::entry::{Entry, FINGERPRINT_SHIFT, Place, Seed, TICK_BITS, TICKS_PER_NS};
 use crate::primitive::{AtomicU64, AtomicU128, Lock, LockGuard, Ordering};
@@ -45,28 +47,28 @@ use core::borrow::Borrow;
 use core::hash::{Hash, Hasher};
 use siphasher::sip::SipHasher13;
 
-/// A line of memory. The fewer, the fewer schedules there are to explore.
+/// The slots of a cache line. With fewer slots, there are fewer schedules to explore.
 pub(crate) const SLOTS_PER_LINE: usize = if cfg!(flowgate_loom) { 2 } else { 4 };
-/// A line with so many vacant slots takes whoever looks there first; with fewer, only if the other line has no more. So
-/// five keys in six are found in the line that is looked at first, as the other costs another miss; of the emptier line
-/// alone it would be two in three.
+/// A line with at least this many vacant slots takes any key that looks there first. A line with fewer takes it only if the other
+/// line has no more. Five of six keys are therefore found in the line that is read first, which saves the cache miss for the other
+/// one. If keys always went into the emptier line, it would be two of three.
 const SPARE: usize = 2;
-/// A slot that has not mattered for so many times as long is taken instead, although it is in the other line. So keys that are
-/// asked again and again, and are whole each time, soon each have a slot of their own, and do not take each other's.
+/// A vacant slot in the other line is used instead if its entry expired this many times as long ago. Keys whose bucket is full at
+/// every request therefore each have a separate slot soon, and do not take the slots of each other.
 const MUCH_LONGER: u128 = 4;
-/// What the high half of a hash can tell apart.
+/// The number of lines that the high half of a hash can distinguish.
 pub(crate) const MOST_LINES: usize = 1 << 32;
-/// Fewer locks would make those wait who add keys at the same time.
+/// With fewer locks, threads that add keys concurrently would wait for each other.
 const MOST_LOCKS: usize = 256;
 
 pub(crate) struct Table<N: Names> {
     lines: Box<[Line]>,
     pub(crate) seed: Seed,
-    /// By slot, if keys are kept. Whoever changes a slot, or decides by it, holds its lock.
+    /// The stored keys, by slot. A thread that changes a slot, or decides by it, holds its lock.
     names: Box<[Lock<Option<N::Owned>>]>,
     locks: Box<[Padded]>,
     forgotten_ns: AtomicU64,
-    /// The same, of keys in terms of their own.
+    /// The same instant, for keys with per-key terms.
     own_forgotten_ns: AtomicU64,
 }
 
@@ -78,12 +80,12 @@ struct Line([AtomicU128; SLOTS_PER_LINE]);
 #[repr(align(64))]
 struct Padded {
     lock: Lock<()>,
-    /// When any key of this lock last exchanged the table's terms for its own, or its own for others: before that, nobody knows
-    /// in which it was.
+    /// When any key of this lock last changed from the table's terms to per-key terms, or from per-key terms to others. Before
+    /// that, the terms of the key are not known.
     exchanged_ns: AtomicU64,
 }
 
-/// A key, and where it is.
+/// A key, and the place of its entry.
 pub(crate) struct Who<'a, N: Names> {
     pub(crate) place: Place,
     pub(crate) key: &'a N::Key,
@@ -97,25 +99,25 @@ impl<N: Names> Clone for Who<'_, N> {
 
 impl<N: Names> Copy for Who<'_, N> {}
 
-/// A slot that stays the same key's for as long as this is held; none: keys are not kept.
+/// The guard of a slot, which keeps the slot's key; `None`: keys are not stored.
 pub(crate) type Held<'a, N> = Option<LockGuard<'a, Option<<N as Names>::Owned>>>;
 
-/// A slot, and what was in it.
+/// A slot, and the entry that was read from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot<'a> {
     word: &'a AtomicU128,
-    /// Among all slots.
+    /// The index among all slots.
     pub(crate) index: usize,
     pub(crate) entry: Entry,
 }
 
-/// Where an entry for a new key can go.
+/// The slot for the entry of a new key.
 #[derive(Debug)]
 pub(crate) enum Opening<'a> {
     Vacant(Slot<'a>),
-    /// In place of the one that stops to matter first.
+    /// The slot of the active entry that expires first.
     Instead(Slot<'a>),
-    /// For each slot somebody waits.
+    /// Callers wait for the keys of all slots.
     None,
 }
 
@@ -143,7 +145,7 @@ impl<N: Names> Table<N> {
         })
     }
 
-    /// What a table of so many lines takes.
+    /// Returns the bytes of a table with this many lines.
     pub(crate) fn bytes(lines: u128) -> u128 {
         let locks = lines.clamp(1, MOST_LOCKS as u128);
         let per_line = size_of::<Line>() + SLOTS_PER_LINE * Self::BYTES_PER_NAME;
@@ -154,7 +156,7 @@ impl<N: Names> Table<N> {
         self.lines.len()
     }
 
-    /// Where this key is, if it has an entry.
+    /// Returns the key with the place where its entry would be.
     #[inline]
     pub(crate) fn who<'k, K: Hash + Named<N> + ?Sized>(&self, key: &'k K) -> Who<'k, N> {
         let mut hasher = SipHasher13::new_with_keys(self.seed.0[0], self.seed.0[1]);
@@ -165,10 +167,10 @@ impl<N: Names> Table<N> {
         }
     }
 
-    /// The slot of this key, held.
+    /// Returns the slot of this key, held.
     ///
-    /// All slots of a line are looked at before it is asked which of them it is: asked one after the other, the answers are
-    /// what a processor guesses wrong, and that costs more than to look at all.
+    /// All slots of a line are compared before the first match is chosen. To compare them one by one would cause mispredicted
+    /// branches, which cost more than the additional comparisons.
     #[inline(always)]
     pub(crate) fn find(&self, who: Who<'_, N>) -> Option<(Slot<'_>, Held<'_, N>)> {
         let is_it = |entry: u128| (entry >> FINGERPRINT_SHIFT) as u64 == who.place.fingerprint;
@@ -182,7 +184,7 @@ impl<N: Names> Table<N> {
                 let at = found.trailing_zeros() as usize % SLOTS_PER_LINE;
                 let index = place.line * SLOTS_PER_LINE + at;
                 let held = N::KEEPS.then(|| self.names[index].lock());
-                // It may have been another's that has the same fingerprint.
+                // The slot may have belonged to another key with the same fingerprint.
                 let entry = load(at);
                 let is_named = |name: &Option<N::Owned>| match name {
                     Some(name) => name.borrow() == who.key,
@@ -202,7 +204,7 @@ impl<N: Names> Table<N> {
         None
     }
 
-    /// Says in the entry of this key, if it has one, whether somebody waits; and returns its slot, with what was there before.
+    /// Marks in this key's entry, if it has one, whether callers wait. Returns its slot, with what was there before.
     pub(crate) fn mark(&self, who: Who<'_, N>, waits: bool) -> Option<Slot<'_>> {
         loop {
             let (slot, _held) = self.find(who)?;
@@ -212,7 +214,7 @@ impl<N: Names> Table<N> {
         }
     }
 
-    /// Puts `entry`, one of this key's, in place of another key's, if nothing has changed.
+    /// Puts `entry`, one of this key, in place of another key's entry, if nothing has changed.
     pub(crate) fn replace(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
         if !N::KEEPS {
             return slot.swap(entry);
@@ -226,7 +228,7 @@ impl<N: Names> Table<N> {
         is_in
     }
 
-    /// The key of the slot at `index`, if that is still one with this fingerprint.
+    /// Returns the key of the slot at `index`, if the slot still has this fingerprint.
     pub(crate) fn name(&self, index: usize, fingerprint: u64) -> Option<N::Owned> {
         if !N::KEEPS {
             return N::NAMELESS;
@@ -243,7 +245,8 @@ impl<N: Names> Table<N> {
         words.map(move |(at, word)| Slot::load(word, line * SLOTS_PER_LINE + at))
     }
 
-    /// To be held while an entry for a new key at `place` is put in. It is the same whichever line comes first.
+    /// Returns the lock that is held while an entry for a new key at `place` is added. It is the same lock whichever line comes
+    /// first.
     pub(crate) fn lock(&self, place: &Place) -> LockGuard<'_, ()> {
         self.padded(place).lock.lock()
     }
@@ -253,26 +256,26 @@ impl<N: Names> Table<N> {
         &self.locks[line % self.locks.len()]
     }
 
-    /// Waits until whoever is putting in an entry now has done so.
+    /// Waits until all threads that are adding an entry now have done so.
     pub(crate) fn let_in(&self) {
         for padded in &self.locks {
             drop(padded.lock.lock());
         }
     }
 
-    /// Since when, at the latest, the key at `place` has been in the terms that it is in.
+    /// Returns the latest time since when the key at `place` has had its current terms.
     pub(crate) fn exchanged(&self, place: &Place) -> u128 {
         u128::from(self.padded(place).exchanged_ns.load(Ordering::Acquire)) << TICK_BITS
     }
 
-    /// The key at `place` exchanges its terms at `at`. To be said before it does.
+    /// Records that the key at `place` changes its terms at `at`. This comes before the change.
     pub(crate) fn exchange(&self, place: &Place, at: u128) {
         self.padded(place)
             .exchanged_ns
             .fetch_max(whole_ns(at), Ordering::AcqRel);
     }
 
-    /// Nobody knows in what terms any key was before `at`, nor what it had taken.
+    /// Records that the terms and the debts of all keys before `at` are not known.
     pub(crate) fn begin(&self, at: u128) {
         for padded in &self.locks {
             padded
@@ -282,9 +285,9 @@ impl<N: Names> Table<N> {
         self.forget(at, true);
     }
 
-    /// Where an entry for the key at `place` can go: in the slot that has not mattered for longest, of its first line
-    /// if that has slots to spare, and otherwise of the line that has more of them; but of the other line, if there one has
-    /// not mattered for much longer.
+    /// Returns where an entry for the key at `place` can go: into the slot whose entry expired first. The slot is in the key's
+    /// first line if that has enough vacant slots, and otherwise in the line that has more of them. A slot in the other line is
+    /// used if its entry expired much longer ago.
     pub(crate) fn opening(&self, place: &Place, now: u128) -> Opening<'_> {
         let mut lines = [place.line, place.turned(self.lines.len()).line];
         let is_vacant = |slot: &Slot<'_>| slot.entry.is_vacant(now);
@@ -313,7 +316,7 @@ impl<N: Names> Table<N> {
         }
     }
 
-    /// Puts `entry` into the line, if that has a slot that has never been used.
+    /// Puts `entry` into the line, if the line has a slot that has never been used.
     pub(crate) fn add(&self, line: usize, entry: Entry) -> bool {
         let unused = self.line(line).find(|slot| slot.entry == Entry::UNUSED);
         unused.is_some_and(|mut slot| {
@@ -324,12 +327,12 @@ impl<N: Names> Table<N> {
         })
     }
 
-    /// Nobody knows any longer what was until `free`, of a key that may have been in terms of its own.
+    /// Records that nothing before `free` is known any longer about a key. With `is_own`, the key may have had per-key terms.
     pub(crate) fn forget(&self, free: u128, is_own: bool) {
         let ns = whole_ns(free);
         let raise = |latest: &AtomicU64| {
             if ns > latest.load(Ordering::Relaxed) {
-                // Release: who finds the entry gone finds this.
+                // Release: a thread that finds the entry gone finds this.
                 latest.fetch_max(ns, Ordering::Release);
             }
         };
@@ -339,36 +342,36 @@ impl<N: Names> Table<N> {
         }
     }
 
-    /// Since when, at the latest, a key without an entry has been whole.
+    /// Returns the latest time since when every key without an entry has been fully refilled.
     pub(crate) fn forgotten(&self) -> u128 {
         u128::from(self.forgotten_ns.load(Ordering::Acquire)) << TICK_BITS
     }
 
-    /// The same, if it had terms of its own.
+    /// Returns the same time for keys that had per-key terms.
     pub(crate) fn own_forgotten(&self) -> u128 {
         u128::from(self.own_forgotten_ns.load(Ordering::Acquire)) << TICK_BITS
     }
 
-    /// Every slot, with its line.
+    /// Returns every slot, with its line.
     pub(crate) fn all(&self) -> impl Iterator<Item = (usize, Slot<'_>)> {
         let lines = 0..self.lines.len();
         lines.flat_map(|line| self.line(line).map(move |slot| (line, slot)))
     }
 }
 
-/// How keys are told apart; [`KeyNames`](super::KeyNames) to those outside.
+/// How a table distinguishes keys; [`KeyNames`](super::KeyNames) in the public interface.
 pub trait Names: Sized + 'static {
-    /// Whether keys are kept, and may have changed while a slot was not held.
+    /// Whether keys are stored. The key of a slot can then change while the slot is not held.
     const KEEPS: bool;
-    /// What all keys are called if they are not kept.
+    /// The name of all keys if they are not stored.
     const NAMELESS: Option<Self::Owned>;
-    /// What is compared.
+    /// The type that is compared.
     type Key: Eq + Sync + ToOwned<Owned = Self::Owned> + ?Sized + 'static;
-    /// What is kept of it.
+    /// The type that is stored.
     type Owned: Borrow<Self::Key> + Send + Sync + 'static;
 }
 
-/// What is looked for in a table that tells keys apart by `N`; [`AsKey`](super::AsKey) to those outside.
+/// A key that can be looked up in a table with `N` names; [`AsKey`](super::AsKey) in the public interface.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a key of a table with `{N}` names",
     note = "with `Exact<Q>`, only `Q` is a key (and a `String`, if `Q` is `str`): name the type of your keys in `exact::<Q>()`",
@@ -378,7 +381,7 @@ pub trait Named<N: Names> {
     fn key(&self) -> &N::Key;
 }
 
-/// So many of what `make` makes, if there is memory for them.
+/// Returns `n` values that `make` creates, if there is memory for them.
 pub(super) fn filled<T>(n: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, TryReserveError> {
     let mut all = Vec::new();
     all.try_reserve_exact(n)?;
@@ -400,18 +403,18 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Puts `entry` here, if nothing has changed; it may also fail for no reason.
+    /// Puts `entry` here, if nothing has changed. It can also fail for no reason.
     #[inline]
     pub(crate) fn swap(&self, entry: Entry) -> bool {
         let (old, new) = (self.entry.0, entry.0);
-        // Release: who finds the old entry gone finds what was remembered of it.
+        // Release: a thread that finds the old entry gone finds what the sketch remembers of it.
         let swapped =
             self.word
                 .compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed);
         swapped.is_ok()
     }
 
-    /// What is here now.
+    /// Reads the slot again.
     pub(crate) fn again(&self) -> Self {
         Self::load(self.word, self.index)
     }
@@ -425,12 +428,12 @@ mod tests {
 
     const KEYS: usize = 30_000;
 
-    /// As many slots as a limiter has that evicts.
+    /// Returns a table with as many slots as a limiter with `Evict` has.
     fn table() -> Table<Hashed> {
         Table::new(KEYS / 3, Seed([1, 2])).expect("there is room")
     }
 
-    /// Puts in a new key until `free`, if a slot is vacant at `now`, and says whether that is in its first line.
+    /// Adds a new key until `free`, if a slot is vacant at `now`. Returns whether it is in the key's first line.
     fn seat(table: &Table<Hashed>, key: u64, now: u128, free: u128) -> Option<bool> {
         let place = table.who(&key).place;
         let entry = Entry::new(place.fingerprint, Reading::of_table(0), free);
@@ -467,7 +470,7 @@ mod tests {
     #[test]
     fn where_as_many_keys_come_as_go_hardly_any_finds_no_vacant_slot() {
         let table = table();
-        // One comes in each tick, and stays for as many as there are keys.
+        // One key comes in each tick, and stays for `KEYS` ticks.
         let come = |now: u64| seat(&table, now, now.into(), (now + KEYS as u64).into());
         for now in 0..6 * KEYS as u64 {
             come(now);
@@ -480,7 +483,7 @@ mod tests {
     #[test]
     fn keys_that_are_whole_each_time_do_not_take_each_others_slots() {
         let table = table();
-        // The slots are those of others, who do not come back.
+        // The slots have entries of other keys, which do not come back.
         for key in 0..4 * KEYS as u64 {
             seat(&table, u64::MAX - key, 0, 1);
         }

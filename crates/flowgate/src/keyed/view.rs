@@ -10,9 +10,9 @@ use crate::quota::Quota;
 use crate::verdict::Denied;
 use core::fmt;
 
-/// A [`Keyed`] limiter at an instant of the caller's, or by a key's own quota: the same verbs.
+/// The methods of [`Keyed`] at an explicit timestamp, or with a per-key quota.
 ///
-/// Made by [`Keyed::at`] and [`Keyed::with`]; it may be kept, and is `Copy`.
+/// [`Keyed::at`] and [`Keyed::with`] return it. It is `Copy`, and can be kept.
 ///
 /// ```
 /// use flowgate::{Keyed, Quota, Timestamp};
@@ -49,11 +49,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Clone for KeyedView<'_, A, N> {
 impl<A: KeyedAlgorithm, N: KeyNames> Copy for KeyedView<'_, A, N> {}
 
 impl<A: KeyedAlgorithm<Quota = Quota>, N: KeyNames> KeyedView<'_, A, N> {
-    /// Returns the same methods by a key's own quota; see [`Keyed::with`].
+    /// Returns the same methods with a per-key quota; see [`Keyed::with`].
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if the table cannot keep this quota.
+    /// Returns [`KeyedError`] if the table cannot keep this quota.
     pub fn with(self, quota: Quota) -> Result<Self, KeyedError> {
         let own = Some(self.keyed.own_terms(quota)?);
         Ok(Self { own, ..self })
@@ -76,73 +76,78 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyedView<'a, A, N> {
         keyed.seen(key).at_terms(self.now_ns, self.own)
     }
 
-    /// See [`Keyed::try_acquire`].
+    /// Takes one token of `key`; see [`Keyed::try_acquire`].
     ///
     /// # Errors
     ///
-    /// [`Denied`], as there.
+    /// Returns [`Denied`] if no token is available ([`retry_after`](Denied::retry_after)), callers wait for the key, or the table
+    /// has no entry for the key ([`is_table_full`](Denied::is_table_full)). Nothing is then taken.
     #[inline]
     pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
         self.key(key).try_acquire()
     }
 
-    /// See [`Keyed::try_acquire_n`].
+    /// Takes `n` units of `key`, all or none; see [`Keyed::try_acquire_n`].
     ///
     /// # Errors
     ///
-    /// [`Denied`], as there.
+    /// Returns [`Denied`] if fewer than `n` units are available ([`retry_after`](Denied::retry_after)), callers wait for the key,
+    /// the table has no entry for the key ([`is_table_full`](Denied::is_table_full)), or `n` is more than the quota ever allows
+    /// ([`is_never`](Denied::is_never)). Nothing is then taken.
     #[inline]
     pub fn try_acquire_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
         self.key(key).try_acquire_n(n)
     }
 
-    /// See [`Keyed::peek`].
+    /// Returns the result that `try_acquire` would return now, and takes nothing; see [`Keyed::peek`].
     ///
     /// # Errors
     ///
-    /// [`Denied`], as there.
+    /// Returns [`Denied`] if no token is available ([`retry_after`](Denied::retry_after)) or callers wait for the key.
     pub fn peek(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
         self.key(key).peek()
     }
 
-    /// See [`Keyed::peek_n`].
+    /// Returns the result that `try_acquire_n` would return now, and takes nothing; see [`Keyed::peek_n`].
     ///
     /// # Errors
     ///
-    /// [`Denied`], as there.
+    /// Returns [`Denied`] if fewer than `n` units are available ([`retry_after`](Denied::retry_after)), callers wait for the key,
+    /// or `n` is more than the quota ever allows ([`is_never`](Denied::is_never)).
     pub fn peek_n(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> Result<(), Denied> {
         self.key(key).peek_n(n)
     }
 
-    /// See [`Keyed::take_up_to`].
+    /// Takes up to `n` available units of `key`, and returns their number; see [`Keyed::take_up_to`].
     pub fn take_up_to(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
         self.key(key).take_up_to(n)
     }
 
-    /// See [`Keyed::refund`].
+    /// Returns up to `n` units to `key`, and reports how many; see [`Keyed::refund`].
     pub fn refund(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
         self.key(key).refund(n)
     }
 
-    /// See [`Keyed::reset`].
+    /// Forgets what `key` has taken; see [`Keyed::reset`].
     pub fn reset(&self, key: &(impl AsKey<N> + ?Sized)) {
         self.key(key).reset();
     }
 
-    /// See [`Keyed::available`].
+    /// Returns the number of units that `key` could take now; see [`Keyed::available`].
     pub fn available(&self, key: &(impl AsKey<N> + ?Sized)) -> u64 {
         self.key(key).available()
     }
 
-    /// See [`Keyed::snapshot`].
+    /// Returns a consistent snapshot of `key`; see [`Keyed::snapshot`].
     pub fn snapshot(&self, key: &(impl AsKey<N> + ?Sized)) -> Snapshot {
         self.key(key).snapshot()
     }
 
-    /// See [`Keyed::acquire`]. It waits by the limiter's clock, whatever instant this is a view of.
+    /// Waits for one token of `key` in the key's queue; see [`Keyed::acquire`].
     ///
-    /// All who wait for the key go by this view's quota from then on, until somebody comes with another: as after
-    /// [`Keyed::set_quota`], a faster one serves them earlier, and who asks for more than it ever allows is refused.
+    /// The wait uses the limiter's clock, even if this view has an explicit timestamp. From then on, all waiters of the key use
+    /// this view's quota, until a waiter with another quota joins. As after [`Keyed::set_quota`], a faster quota grants them
+    /// earlier, and a waiter that asks for more than the quota ever allows is refused.
     pub fn acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Acquire<KeyLimiter<'a, A, N>> {
         Acquire::new(self.keyed.key(key).at_terms(None, self.own))
     }

@@ -32,10 +32,10 @@ where
     P: Deref,
     P::Target: Limiter,
 {
-    /// Counts as having been asked for at `then`, if that is past: a grant that was possible since is dated then.
+    /// Treats the request as made at `then`, if that time has passed.
     ///
-    /// For work by a schedule that must not shift when its owner is late: pass
-    /// [`Grant::at`] of the turn before.
+    /// A grant that was possible since `then` gets the time at which it was possible. This is for work on a schedule that must
+    /// not shift when the worker is late: pass [`Grant::at`] of the previous grant.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -52,7 +52,9 @@ where
         self
     }
 
-    /// Counts the distance to the next grant from when it was due, or from when its owner knew.
+    /// Sets what the gap to the next grant is measured from.
+    ///
+    /// It is either the scheduled time of this grant, or the time at which its caller really received it.
     ///
     /// ```
     /// use flowgate::{LeakyBucket, Spacing};

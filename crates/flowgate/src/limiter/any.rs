@@ -1,4 +1,4 @@
-//! What all limiters have in common.
+//! The traits that all limiters have in common.
 
 use super::reservation::Reservation;
 use super::snapshot::{QuotaState, Snapshot};
@@ -16,7 +16,7 @@ use core::fmt::Debug;
 use core::time::Duration;
 
 pub(crate) mod sealed {
-    /// A limit as its queue sees it, for this crate alone.
+    /// A limit as its queue sees it, for use inside this crate only.
     ///
     /// A trait that cannot be named is not enough: its methods can be called on a type parameter that is bound by
     /// [`Limit`](super::Limit) or [`Limiter`](super::Limiter).
@@ -38,16 +38,16 @@ pub(crate) mod sealed {
         /// Itself, as its queue sees it.
         fn supply(&self) -> Plumbing<'_>;
 
-        /// Itself, or the one in it, if it is a limiter of rate.
+        /// The limiter itself, or the one inside it, if it is a rate limiter.
         fn limiter(&self) -> Option<&dyn crate::limiter::Limiter>;
 
-        /// The limiter that this one is around. It answers the methods of [`Limiter`](super::Limiter) that this one does not
-        /// have itself.
+        /// The limiter inside this one. It handles the methods of [`Limiter`](super::Limiter) that this one does not have
+        /// itself.
         fn inner(&self) -> Option<&dyn crate::limiter::Limiter> {
             None
         }
 
-        /// Names each limiter that decides for it: itself, the one in it, or all in it.
+        /// Visits each limiter that decides: this one, the one inside it, or all inside it.
         fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {
             visit(match self.limiter() {
                 Some(limiter) => Identity::of(limiter),
@@ -56,11 +56,11 @@ pub(crate) mod sealed {
         }
     }
 
-    /// Which limiter, as long as it stays where it is.
+    /// Identifies a limiter, as long as it is not moved.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Identity {
         address: usize,
-        /// Of a table, which key.
+        /// The key, if the limiter is a table.
         key: Option<[u64; 2]>,
     }
 
@@ -79,14 +79,16 @@ pub(crate) mod sealed {
             }
         }
 
-        /// Whether it is a key of this table.
+        /// Reports whether it is a key of this table.
         pub(crate) fn is_key_of<T>(&self, table: &T) -> bool {
             self.key.is_some() && self.address == Self::of(table).address
         }
     }
 }
 
-/// Any limit, of rate or of concurrency: what a [`Gate`](crate::Gate) is made of. Sealed.
+/// A rate limiter or a concurrency limit: a part of a [`Gate`](crate::Gate).
+///
+/// This trait is sealed: only this crate implements it.
 ///
 /// ```
 /// use flowgate::{ConcurrencyLimit, Gate, GateError, Limit, TokenBucket};
@@ -113,7 +115,7 @@ pub trait Limit: sealed::Sealed + Any + Send + Sync + Debug {}
 
 impl<L: sealed::Sealed + Any + Send + Sync + Debug> Limit for L {}
 
-/// Shared: a member of several gates, or used alone, too.
+/// A shared limit: a member of several gates, or a member that is also used alone.
 impl<L: Limiter + ?Sized> sealed::Sealed for Arc<L> {
     fn supply(&self) -> sealed::Plumbing<'_> {
         (**self).supply()
@@ -128,10 +130,11 @@ impl<L: Limiter + ?Sized> sealed::Sealed for Arc<L> {
     }
 }
 
-/// Any limiter, for code that does not care which: `&dyn Limiter`, `Arc<dyn Limiter>`.
+/// Any limiter, for code that works with every type: `&dyn Limiter`, `Arc<dyn Limiter>`.
 ///
-/// The verbs are those of the concrete types, which have more, and answer alike; the others, such as [`peek`](Limiter::peek),
-/// are here for all types. Sealed: it is implemented by this crate alone, and may grow.
+/// The methods make the same decisions as those of the concrete types, which have more methods. Some methods, such as
+/// [`peek`](Limiter::peek), are here for all types. The trait is sealed: only this crate implements it, and it may get more
+/// methods.
 ///
 /// ```
 /// use flowgate::{LeakyBucket, Limiter, ManualClock};
@@ -169,42 +172,43 @@ impl<L: Limiter + ?Sized> sealed::Sealed for Arc<L> {
     note = "behind a layer of flowgate-tower, a limiter of your own goes as `CustomLimit`"
 )]
 pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
-    /// Takes one token, or says why not.
+    /// Takes one token, or returns why not.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there is none; nothing is then taken.
+    /// Returns [`Denied`], and takes nothing, if no token is available.
     fn try_acquire(&self) -> Result<(), Denied>;
 
     /// Takes `n` units, all or none. `n` = 0 succeeds and changes nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there are fewer; nothing is then taken.
+    /// Returns [`Denied`], and takes nothing, if fewer than `n` units are available.
     fn try_acquire_n(&self, n: u64) -> Result<(), Denied>;
 
-    /// [`Limiter::try_acquire_n`] at a time of the caller's.
+    /// Does the same as [`Limiter::try_acquire_n`], at an explicit timestamp.
     ///
     /// # Errors
     ///
-    /// As [`Limiter::try_acquire_n`].
+    /// Returns [`Denied`] in the same cases as [`Limiter::try_acquire_n`].
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied>;
 
-    /// What [`try_acquire`](Self::try_acquire) would answer now. Takes nothing, so that the answer may be old when it is
-    /// used.
+    /// Returns what [`try_acquire`](Self::try_acquire) would return now, and takes nothing.
+    ///
+    /// The result may be outdated when it is used, because other callers may acquire in between.
     ///
     /// # Errors
     ///
-    /// As [`Limiter::try_acquire`].
+    /// Returns [`Denied`] in the same cases as [`Limiter::try_acquire`].
     fn peek(&self) -> Result<(), Denied> {
         self.peek_n_at(self.clock().now(), self.supply().0.facts().token)
     }
 
-    /// What [`try_acquire_n_at`](Self::try_acquire_n_at) would answer. Takes nothing.
+    /// Returns what [`try_acquire_n_at`](Self::try_acquire_n_at) would return, and takes nothing.
     ///
     /// # Errors
     ///
-    /// As [`Limiter::try_acquire_n`].
+    /// Returns [`Denied`] in the same cases as [`Limiter::try_acquire_n`].
     fn peek_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -217,45 +221,52 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     /// Takes the available units, up to `n`, and returns how many it took.
     fn take_up_to(&self, n: u64) -> u64;
 
-    /// Takes `n` units now, to be used when [`Reservation::at`] says. `None` if this type of limiter cannot
-    /// promise a time.
+    /// Takes `n` units now, to be used from [`Reservation::at`] on.
+    ///
+    /// The result is `None` if this type of limiter cannot guarantee a time.
     ///
     /// # Errors
     ///
-    /// Inside: [`Denied`] if `n` can never be granted.
+    /// The inner result is [`Denied`] if `n` can never be granted ([`Denied::is_never`]).
     fn try_reserve_n(&self, n: u64) -> Option<Result<Reservation<'_>, Denied>> {
         self.inner()?.try_reserve_n(n)
     }
 
-    /// Waits for one token, in turn; see [`Acquire`].
+    /// Waits for one token, in FIFO order; see [`Acquire`].
     fn acquire(&self) -> Acquire<&dyn Limiter>;
 
-    /// Those who wait here.
+    /// Returns the queue of this limiter's waiters.
     fn queue(&self) -> WaitQueue<'_> {
         WaitQueue::new(self.supply().0)
     }
 
-    /// How many units could be taken now without a debt. A limiter where the next caller pays may let more go ahead.
+    /// Returns how many units can be taken now without a debt.
+    ///
+    /// A limiter whose operations leave a debt ([`PayAfter`](crate::PayAfter)) may let more go
+    /// ahead.
     fn available(&self) -> u64 {
         self.snapshot().remaining
     }
 
-    /// The limit, what remains of it, and when it is whole again, seen at one instant.
+    /// Returns limit, available units and time until reset, as a consistent snapshot.
     fn snapshot(&self) -> Snapshot;
 
-    /// The clock that the limiter decides by.
+    /// Returns the clock by which the limiter decides.
     fn clock(&self) -> &Clock {
         self.supply().0.clock()
     }
 
-    /// The quota in force, and how what was taken comes back; `None` if no quota says what this type of limiter allows.
+    /// Returns the current quota, and how tokens come back.
+    ///
+    /// The result is `None` if no quota describes this type of limiter.
     fn policy(&self) -> Option<Policy> {
         self.inner()?.policy()
     }
 
-    /// Returns how each quota of a limiter with two of them stands, as a consistent snapshot. `None` for every other limiter.
+    /// Returns the state of each quota of a limiter with two quotas, as a consistent snapshot.
     ///
-    /// They are in the order in which the quotas were given, which is what [`Denied::limit`] counts.
+    /// The result is `None` for every other limiter. The states are in the order in which the quotas were given, which is the
+    /// order that [`Denied::limit`] uses.
     fn quota_states(&self) -> Option<[QuotaState; 2]> {
         self.inner()?.quota_states()
     }
@@ -273,14 +284,18 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         }
     }
 
-    /// Gives `n` units back, and says how many it was: the newest admitted units count as never admitted. None where
-    /// this type of limiter cannot give back without knowing when they were taken.
+    /// Returns `n` units to the limiter, and reports how many it accepted.
+    ///
+    /// The newest admitted units then count as never admitted. A limiter accepts 0 units if its type can return units only with
+    /// the time at which they were taken.
     fn refund(&self, n: u64) -> u64 {
         self.inner().map_or(0, |inner| inner.refund(n))
     }
 
-    /// Takes `n` units for what has already been done: as a debt where there is such a thing, or else what there is
-    /// of them.
+    /// Takes `n` units for work that has already been done.
+    ///
+    /// A limiter that supports a debt takes all `n` units, if the debt may become that large. Otherwise, the limiter takes the
+    /// available units, up to `n`.
     ///
     /// ```
     /// # use flowgate::{FixedWindow, Limiter, TokenBucket};
@@ -304,11 +319,13 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         }
     }
 
-    /// What was taken until now, at `unix_time` by the wall clock, counted from the Unix epoch; see
-    /// [`RateLimiter::export`](crate::RateLimiter::export). `None` if this type of limiter has no state of its own: a key's is in
-    /// [`Keyed::export`](crate::Keyed::export).
+    /// Returns what was taken until now, for [`import_at`](Self::import_at).
     ///
-    /// For simulations, for tests, and where there is no wall clock.
+    /// `unix_time` is the time of the wall clock, counted from the Unix epoch.
+    /// [`RateLimiter::export`](crate::RateLimiter::export) has the details. The result is `None` if this type of limiter has no
+    /// state; [`Keyed::export`](crate::Keyed::export) exports the state of keys.
+    ///
+    /// Use it for simulations, for tests, and on systems without a wall clock.
     ///
     /// ```
     /// use flowgate::{FixedWindow, Limiter, ManualClock};
@@ -329,11 +346,18 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         self.inner()?.export_at(unix_time)
     }
 
-    /// Takes what the exporter of `state` had taken; see [`RateLimiter::import`](crate::RateLimiter::import).
+    /// Takes what the exporter of `state` had taken.
+    ///
+    /// [`RateLimiter::import`](crate::RateLimiter::import) has the details.
     ///
     /// # Errors
     ///
-    /// As there, and if this type of limiter has no state of its own.
+    /// Returns [`LimiterStateError`], and changes nothing, in these cases:
+    ///
+    /// - The state is of another type of limiter.
+    /// - The settings of the two limiters do not fit together.
+    /// - A number is out of range.
+    /// - This type of limiter has no state.
     fn import_at(
         &self,
         state: &LimiterState,
@@ -345,7 +369,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         }
     }
 
-    /// [`export_at`](Self::export_at) now.
+    /// Does the same as [`export_at`](Self::export_at), at the current time of the wall clock.
     ///
     /// ```
     /// use flowgate::{FixedWindow, Limiter, TokenBucket};
@@ -370,11 +394,11 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         self.export_at(unix_now())
     }
 
-    /// [`import_at`](Self::import_at) now.
+    /// Does the same as [`import_at`](Self::import_at), at the current time of the wall clock.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`LimiterStateError`] in the same cases as [`import_at`](Self::import_at).
     #[cfg(feature = "std")]
     fn import(&self, state: &LimiterState) -> Result<(), LimiterStateError> {
         self.import_at(state, unix_now())
@@ -404,7 +428,9 @@ macro_rules! own_verbs {
 pub(crate) use own_verbs;
 
 impl dyn Limiter + '_ {
-    /// [`acquire`](Limiter::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.
+    /// Waits as [`acquire`](Limiter::acquire) does; the future keeps the limiter alive.
+    ///
+    /// A spawned task can therefore own it.
     ///
     /// ```
     /// use flowgate::{Limiter, TokenBucket};

@@ -1,4 +1,4 @@
-//! Every method of a limiter at a given time; the methods by the clock are these at the time that it shows.
+//! Every method of a limiter at an explicit timestamp. The methods without one use the time of the clock.
 
 use super::RateLimiter;
 use super::engine::{Engine, Refunds, Request, Requotas, Reserves, SuppliedTime};
@@ -9,9 +9,9 @@ use crate::verdict::Denied;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-/// A limiter at an explicit timestamp: the same methods, which decide by that instead of the clock.
+/// The methods of a limiter, at an explicit timestamp instead of the clock's time.
 ///
-/// Created by [`RateLimiter::at`].
+/// [`RateLimiter::at`] creates it.
 ///
 /// ```
 /// use flowgate::{Timestamp, TokenBucket};
@@ -45,7 +45,7 @@ pub struct At<'a, L, T = Supplied> {
 
 /// Where a time comes from.
 pub trait TimeSource {
-    /// From the caller, and not from the limiter's clock.
+    /// The caller has supplied the time; it was not read from the limiter's clock.
     const IS_SUPPLIED: bool;
 }
 
@@ -77,11 +77,11 @@ impl<'a, L, T> At<'a, L, T> {
 }
 
 impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
-    /// [`RateLimiter::try_acquire`] at this time.
+    /// Does the same as [`RateLimiter::try_acquire`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::try_acquire`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::try_acquire`].
     #[inline]
     pub fn try_acquire(self) -> Result<(), Denied> {
         self.note(Request::Token);
@@ -89,11 +89,11 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
         self.limiter.engine.take_token(self.now_ns, door)
     }
 
-    /// [`RateLimiter::try_acquire_n`] at this time.
+    /// Does the same as [`RateLimiter::try_acquire_n`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::try_acquire_n`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::try_acquire_n`].
     #[inline]
     pub fn try_acquire_n(self, n: u64) -> Result<(), Denied> {
         self.note(Request::Units(n));
@@ -101,27 +101,27 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
         self.limiter.engine.take_units(self.now_ns, n, door)
     }
 
-    /// [`RateLimiter::take_up_to`] at this time.
+    /// Does the same as [`RateLimiter::take_up_to`], at this time.
     pub fn take_up_to(self, n: u64) -> u64 {
         self.note(Request::Any);
         let door = move || self.pass(Some(n.min(1)));
         self.limiter.engine.take_up_to(self.now_ns, n, door)
     }
 
-    /// [`RateLimiter::peek`] at this time.
+    /// Does the same as [`RateLimiter::peek`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::try_acquire`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::try_acquire`].
     pub fn peek(self) -> Result<(), Denied> {
         self.peek_n(self.limiter.engine.token())
     }
 
-    /// [`RateLimiter::peek_n`] at this time.
+    /// Does the same as [`RateLimiter::peek_n`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::try_acquire_n`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::try_acquire_n`].
     pub fn peek_n(self, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -130,13 +130,13 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
         self.limiter.engine.look(self.now_ns, n)
     }
 
-    /// [`RateLimiter::available`] at this time.
+    /// Does the same as [`RateLimiter::available`], at this time.
     pub fn available(self) -> u64 {
         let door = move || self.pass(None);
         self.limiter.engine.available(self.now_ns, door)
     }
 
-    /// [`RateLimiter::snapshot`] at this time.
+    /// Does the same as [`RateLimiter::snapshot`], at this time.
     pub fn snapshot(self) -> Snapshot {
         if self.limiter.queue.is_held() {
             let limit = self.limiter.engine.limit();
@@ -151,7 +151,7 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
         self.limiter.engine.snapshot(self.now_ns)
     }
 
-    /// [`Limiter::quota_states`](crate::Limiter::quota_states) at this time.
+    /// Does the same as [`Limiter::quota_states`](crate::Limiter::quota_states), at this time.
     pub fn quota_states(self) -> Option<[QuotaState; 2]> {
         let states = self.limiter.engine.quota_states(self.now_ns)?;
         if !self.limiter.queue.is_held() {
@@ -166,7 +166,9 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
         }))
     }
 
-    /// Takes `n` units for what has already been done; see [`Limiter::charge`](crate::Limiter::charge).
+    /// Takes `n` units for work that has already been done.
+    ///
+    /// [`Limiter::charge`](crate::Limiter::charge) has the details.
     pub fn charge(self, n: u64) {
         self.note(Request::Any);
         let door = move || self.pass(Some(n.min(1)));
@@ -198,38 +200,38 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
 }
 
 impl<'a, E: Engine + Reserves, T: TimeSource> At<'a, RateLimiter<E>, T> {
-    /// [`RateLimiter::reserve`] at this time.
+    /// Does the same as [`RateLimiter::reserve`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::reserve_n`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::reserve_n`].
     pub fn reserve(self) -> Result<Reservation<'a>, Denied> {
         self.reserve_units(None, None)
     }
 
-    /// [`RateLimiter::reserve_n`] at this time.
+    /// Does the same as [`RateLimiter::reserve_n`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::reserve_n`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::reserve_n`].
     pub fn reserve_n(self, n: u64) -> Result<Reservation<'a>, Denied> {
         self.reserve_units(Some(n), None)
     }
 
-    /// [`RateLimiter::reserve_within`] at this time.
+    /// Does the same as [`RateLimiter::reserve_within`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::reserve_n_within`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::reserve_n_within`].
     pub fn reserve_within(self, max_wait: Duration) -> Result<Reservation<'a>, Denied> {
         self.reserve_units(None, Some(max_wait))
     }
 
-    /// [`RateLimiter::reserve_n_within`] at this time.
+    /// Does the same as [`RateLimiter::reserve_n_within`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::reserve_n_within`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::reserve_n_within`].
     pub fn reserve_n_within(self, n: u64, max_wait: Duration) -> Result<Reservation<'a>, Denied> {
         self.reserve_units(Some(n), Some(max_wait))
     }
@@ -249,7 +251,7 @@ impl<'a, E: Engine + Reserves, T: TimeSource> At<'a, RateLimiter<E>, T> {
 }
 
 impl<E: Engine + Refunds> At<'_, RateLimiter<E>> {
-    /// [`RateLimiter::refund`] at this time.
+    /// Does the same as [`RateLimiter::refund`], at this time.
     pub fn refund(self, n: u64) -> u64 {
         self.note(Request::Any);
         let _change = self.limiter.queue.change(self.limiter);
@@ -258,11 +260,11 @@ impl<E: Engine + Refunds> At<'_, RateLimiter<E>> {
 }
 
 impl<E: Engine + Requotas> At<'_, RateLimiter<E>> {
-    /// [`RateLimiter::set_quota`] at this time.
+    /// Does the same as [`RateLimiter::set_quota`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::set_quota`].
+    /// Returns [`QuotaError`] in the same cases as [`RateLimiter::set_quota`].
     pub fn set_quota(self, quota: Quota) -> Result<(), QuotaError> {
         let _change = self.limiter.queue.reconfigure(self.limiter);
         self.limiter.engine.set_quota(quota, &self.time())

@@ -1,11 +1,11 @@
-//! [`Engine`]: what decides for a [`RateLimiter`](super::RateLimiter), an algorithm together with its state.
+//! [`Engine`]: an algorithm together with its state, which decides for a [`RateLimiter`](super::RateLimiter).
 //!
-//! An engine knows neither the clock nor the queue. The limiter reads the clock, asks the queue, and passes both answers in: the
-//! time as `now_ns`, the queue as `door`, which refuses while waiters come first. An engine asks the door before it decides,
-//! unless its own state shows that the door is open.
+//! An engine uses neither the clock nor the queue. The limiter reads the clock, asks the queue, and passes both in: the time as
+//! `now_ns`, the queue as `door`, which refuses while waiters come first. An engine calls the door before it decides, unless
+//! its own state shows that the door is open.
 //!
-//! Capabilities are traits of their own, safe as trait objects: [`Reserves`], [`Refunds`], [`Requotas`]. A limiter has the
-//! methods of those that its engine implements; [`Limiter`](super::Limiter) finds them at run time through the functions of the
+//! Capabilities are separate traits, which work as trait objects: [`Reserves`], [`Refunds`], [`Requotas`]. A limiter has the
+//! methods of those that its engine implements. [`Limiter`](super::Limiter) finds them at run time through the functions of the
 //! same names.
 
 use super::reservation::Booking;
@@ -18,22 +18,22 @@ use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 use core::fmt;
 
-/// What a caller that supplies a time asks for at that time.
+/// The request of a caller that supplies a time.
 #[derive(Clone, Copy, Debug)]
 pub enum Request {
-    /// What is always granted, perhaps in part.
+    /// A request that is always granted, perhaps in part.
     Any,
     /// One token.
     Token,
-    /// So many units.
+    /// This number of units.
     Units(u64),
-    /// So many units, even as a debt.
+    /// This number of units, even as a debt.
     Overdraft(u64),
 }
 
-/// What a request asks for. A type, not a value, so that the decision on one token is compiled for that.
+/// The amount of a request. It is a type, not a value, so that the decision on one token is compiled separately.
 pub trait Amount: Copy {
-    /// In units, of which a token is `units_per_token`.
+    /// The amount in units; a token is `units_per_token` units.
     fn units(self, units_per_token: impl Fn() -> u64) -> u64;
 }
 
@@ -41,7 +41,7 @@ pub trait Amount: Copy {
 #[derive(Clone, Copy, Debug)]
 pub struct Token;
 
-/// So many units.
+/// A number of units.
 #[derive(Clone, Copy, Debug)]
 pub struct Units(pub(crate) u64);
 
@@ -59,13 +59,14 @@ impl Amount for Units {
     }
 }
 
-/// The times that a change is settled by: a change of quota, a refund, a grant that is taken back. Read once the state is known,
-/// so that they are not older than the decisions in it.
+/// The times of a change: a new quota, a refund or a revoked grant.
+///
+/// They are read once the state is known, so that they are not older than the decisions in it.
 pub trait Times {
     /// The time of the change.
     fn now_ns(&self) -> u64;
 
-    /// By the clock, the latest time that it has shown anybody; the time of the change, if the caller supplies that.
+    /// The latest time that the clock has shown to any thread; the time of the change, if the caller supplies it.
     fn latest_ns(&self) -> u64;
 
     /// The limiter's clock, if the caller supplies the time.
@@ -84,7 +85,7 @@ impl Times for Clock {
     }
 }
 
-/// What a model tells the time by.
+/// The clock of a model.
 #[cfg(all(test, flowgate_loom))]
 impl<F: Fn() -> u64> Times for F {
     fn now_ns(&self) -> u64 {
@@ -122,7 +123,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     #[doc(hidden)]
     const NAME: &'static str;
 
-    /// How many units one token is.
+    /// The number of units per token.
     #[doc(hidden)]
     fn token(&self) -> u64 {
         1
@@ -132,7 +133,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn limit(&self) -> u64;
 
-    /// Takes without a clock reading, where that is possible now. `is_held` tells whether waiters come first.
+    /// Takes without a clock reading, if that is possible now. `is_held` reports whether waiters come first.
     #[doc(hidden)]
     #[inline(always)]
     fn takes_unread(&self, request: Request, is_held: impl Fn() -> bool) -> bool {
@@ -195,21 +196,21 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn snapshot(&self, now_ns: u64) -> Snapshot;
 
-    /// The quota, and how units come back; none if no quota describes this type.
+    /// The quota, and how units come back; `None` if no quota describes this type.
     #[doc(hidden)]
     fn policy(&self) -> Option<Policy> {
         let requotas = self.capabilities().requotas?;
         Some(Policy::new(requotas.quota(), false))
     }
 
-    /// How each of two quotas stands, as no waiter is ahead; none if there are not two.
+    /// The state of each of two quotas, without waiters ahead; `None` if there are not two.
     #[doc(hidden)]
     fn quota_states(&self, now_ns: u64) -> Option<[QuotaState; 2]> {
         let _ = now_ns;
         None
     }
 
-    /// Takes `n` units for what has already been done.
+    /// Takes `n` units for work that has already been done.
     #[doc(hidden)]
     fn charge(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) {
         self.take_up_to(now_ns, n, door);
@@ -240,17 +241,17 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
         self.grant(at_ns, n)
     }
 
-    /// What [`grant`](Self::grant) would answer after `ahead` more units. Takes nothing.
+    /// The result of [`grant`](Self::grant) after `ahead` more units. Takes nothing.
     #[doc(hidden)]
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied>;
 
-    /// What [`take_units`](Self::take_units) would answer with the door open. Takes nothing.
+    /// The result of [`take_units`](Self::take_units) with the door open. Takes nothing.
     #[doc(hidden)]
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         self.delay(now_ns, 0, n)
     }
 
-    /// Takes back a grant of `n` units at `at_ns` that nobody used.
+    /// Revokes a grant of `n` units at `at_ns` that no waiter used.
     #[doc(hidden)]
     fn take_back(&self, at_ns: u64, n: u64, receipts: &[Receipt], times: &dyn Times);
 
@@ -260,7 +261,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
         0
     }
 
-    /// Has new callers ask at the door from now on, or no longer.
+    /// Makes new callers ask at the door from now on, or no longer.
     #[doc(hidden)]
     fn hold(&self, is_held: bool) {
         let _ = is_held;
@@ -272,26 +273,26 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
         let _ = fields;
     }
 
-    /// What it can do besides, for code that does not know its type.
+    /// The other capabilities of the engine, for code that does not have its type.
     #[doc(hidden)]
     fn capabilities(&self) -> Capabilities<'_> {
         Capabilities::default()
     }
 }
 
-/// What an engine can do besides deciding.
+/// The capabilities of an engine beside deciding.
 #[derive(Clone, Copy, Default)]
 #[expect(missing_debug_implementations, reason = "nobody can look at it")]
 pub struct Capabilities<'a> {
     pub(crate) reserves: Option<&'a dyn Reserves>,
-    /// Refunds of what was taken at an unknown time.
+    /// Refunds of units that were taken at an unknown time.
     pub(crate) refunds: Option<&'a dyn Refunds>,
     pub(crate) requotas: Option<&'a dyn Requotas>,
 }
 
-/// Engines that can promise a time: the units are taken now and used later. Sealed.
+/// Engines that can guarantee a time: the units are taken now and used later. Sealed.
 pub trait Reserves {
-    /// Takes `n` units (none: one token) now, to be used at [`Booking::at_ns`], unless that is more than `max_wait_ns` ahead.
+    /// Takes `n` units (`None`: one token) now, for use at [`Booking::at_ns`], unless that is more than `max_wait_ns` ahead.
     #[doc(hidden)]
     fn reserve(
         &self,
@@ -300,14 +301,14 @@ pub trait Reserves {
         max_wait_ns: Option<u128>,
     ) -> Result<Booking, Denied>;
 
-    /// Gives back a booking; returns how many units came back.
+    /// Cancels a booking, and reports how many units came back.
     #[doc(hidden)]
     fn revoke(&self, booking: &Booking, times: &dyn Times) -> u64;
 }
 
-/// Engines that can give back units without being told when they were taken. Sealed.
+/// Engines that can return units without the time at which they were taken. Sealed.
 pub trait Refunds {
-    /// Gives back the newest `n` units; returns how many came back.
+    /// Returns the newest `n` units to the engine, and reports how many came back.
     #[doc(hidden)]
     fn refund(&self, n: u64, times: &dyn Times) -> u64;
 }

@@ -1,4 +1,4 @@
-//! [`RateLimiter`]: every method, once, over an engine, a clock and a queue.
+//! [`RateLimiter`]: all methods of a rate limiter, implemented once over an engine, a clock and a queue.
 
 mod acquire;
 mod any;
@@ -31,15 +31,15 @@ use engine::{Engine, Refunds, Request, Requotas, Reserves};
 #[cfg(feature = "std")]
 use state::unix_now;
 
-/// A limiter of a rate: an algorithm `E` with its state, a clock, and the queue of those that wait.
+/// A rate limiter: an algorithm `E` with its state, a clock and a queue.
 ///
-/// You meet it under the names of its algorithms: [`TokenBucket`](crate::TokenBucket),
-/// [`LeakyBucket`](crate::LeakyBucket), [`DualTokenBucket`](crate::DualTokenBucket), [`FixedWindow`](crate::FixedWindow), [`SlidingWindow`](crate::SlidingWindow),
-/// [`SegmentedWindow`](crate::SegmentedWindow), [`ApproximateWindow`](crate::ApproximateWindow),
-/// [`WarmUp`](crate::WarmUp), [`DecayingBucket`](crate::DecayingBucket). Each of these pages states what its algorithm
-/// guarantees, and which of the methods below it has.
+/// You use it under the names of its algorithms: [`TokenBucket`](crate::TokenBucket), [`LeakyBucket`](crate::LeakyBucket),
+/// [`DualTokenBucket`](crate::DualTokenBucket), [`FixedWindow`](crate::FixedWindow), [`SlidingWindow`](crate::SlidingWindow),
+/// [`SegmentedWindow`](crate::SegmentedWindow), [`ApproximateWindow`](crate::ApproximateWindow), [`WarmUp`](crate::WarmUp),
+/// [`DecayingBucket`](crate::DecayingBucket). Each of these pages states what its algorithm guarantees, and which of the
+/// methods below it has.
 ///
-/// | method | without room |
+/// | method | if the limit is reached |
 /// |---|---|
 /// | [`try_acquire`](Self::try_acquire) | refuses, and reports when to retry |
 /// | [`acquire`](Self::acquire) | waits |
@@ -50,12 +50,12 @@ use state::unix_now;
 ///
 /// # Units
 ///
-/// `n` counts units, which are tokens unless the quota divides them ([`Quota::units_per_token`]). `n` = 0 succeeds and
+/// `n` counts units. A unit is a token unless the quota divides tokens ([`Quota::units_per_token`]). `n` = 0 succeeds and
 /// changes nothing. An `n` above the limit is refused with [`Denied::is_never`].
 ///
 /// # Sharing
 ///
-/// A limiter is not `Clone`: two would be two limits. Share it by reference, in an `Arc`, or in a `static`.
+/// A limiter is not `Clone`, because a clone would be a second limit. Share it by reference, in an `Arc`, or in a `static`.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -95,10 +95,10 @@ impl<E> RateLimiter<E> {
         &self.clock
     }
 
-    /// Returns whether decisions take no lock on this machine, whatever the quota.
+    /// Reports whether decisions take no lock on this machine, whatever the quota.
     ///
-    /// `false` where the processor has no 128-bit compare-and-swap: quotas that need one are then decided as exactly, under a
-    /// lock.
+    /// It is `false` if the processor has no 128-bit compare-and-swap. Quotas that need one are then decided under a lock, and
+    /// equally exactly.
     ///
     /// ```
     /// use flowgate::{Quota, TokenBucket};
@@ -114,9 +114,11 @@ impl<E> RateLimiter<E> {
 
     /// Returns the same methods at an explicit timestamp.
     ///
-    /// For simulations, for several decisions at one time, and for callers that have read the clock already. A timestamp may be
-    /// older than an earlier one: that never adds credit. Use either the clock or your own timestamps with one limiter, not
-    /// both: a refund, which settles by the clock, would meet tokens of another timeline.
+    /// Use it for simulations, for several decisions at one time, and for callers that have already read the clock. A timestamp
+    /// may be older than an earlier one; that never adds tokens.
+    ///
+    /// Use either the clock or your own timestamps with one limiter, not both. A refund uses the clock, and would meet tokens
+    /// of another timeline.
     ///
     /// ```
     /// # use flowgate::{Timestamp, TokenBucket};
@@ -156,8 +158,8 @@ impl<E: Engine> RateLimiter<E> {
     ///
     /// # Errors
     ///
-    /// Returns [`Denied`], and takes nothing, if a token is not available or others wait for it;
-    /// [`Denied::retry_after`] is the shortest wait after which the call can succeed.
+    /// Returns [`Denied`], and takes nothing, if no token is available or others wait for it. [`Denied::retry_after`] is the
+    /// shortest wait after which the call can succeed.
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
         if self.takes_unread(Request::Token) {
@@ -179,8 +181,8 @@ impl<E: Engine> RateLimiter<E> {
     ///
     /// # Errors
     ///
-    /// Returns [`Denied`], and takes nothing, if fewer than `n` units are available or others wait for them;
-    /// [`Denied::is_never`] if `n` is above the limit.
+    /// Returns [`Denied`], and takes nothing, if fewer than `n` units are available or others wait for them. If `n` is above
+    /// the limit, [`Denied::is_never`] is true.
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
         if self.takes_unread(Request::Units(n)) {
@@ -205,8 +207,8 @@ impl<E: Engine> RateLimiter<E> {
 
     /// Waits for one token, in the order of arrival.
     ///
-    /// Set amount and deadline on the future: `.n(5)`, `.within(timeout)`, `.by(deadline)`; then `.await` it, or block the
-    /// thread with `.block()`. See [`Acquire`].
+    /// Set the amount and the deadline on the future: `.n(5)`, `.within(timeout)`, `.by(deadline)`. Then `.await` it, or block
+    /// the thread with `.block()`. [`Acquire`] has the details.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -225,12 +227,14 @@ impl<E: Engine> RateLimiter<E> {
         Acquire::new(self)
     }
 
-    /// Waits as [`acquire`](Self::acquire) does; the future holds the `Arc`, so a spawned task can own it.
+    /// Waits as [`acquire`](Self::acquire) does; the future holds the `Arc`.
+    ///
+    /// A spawned task can therefore own it.
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
         Acquire::new(Arc::clone(self))
     }
 
-    /// Returns the queue of those that wait: its length, its order, its bounds.
+    /// Returns the queue of waiters, with its length, order and bounds.
     pub fn queue(&self) -> WaitQueue<'_> {
         WaitQueue::new(self)
     }
@@ -239,7 +243,7 @@ impl<E: Engine> RateLimiter<E> {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// Returns [`Denied`] in the same cases as [`try_acquire`](Self::try_acquire).
     pub fn peek(&self) -> Result<(), Denied> {
         self.at_now().peek()
     }
@@ -248,17 +252,19 @@ impl<E: Engine> RateLimiter<E> {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire_n`](Self::try_acquire_n).
+    /// Returns [`Denied`] in the same cases as [`try_acquire_n`](Self::try_acquire_n).
     pub fn peek_n(&self, n: u64) -> Result<(), Denied> {
         self.at_now().peek_n(n)
     }
 
-    /// Returns how many units can be taken now: 0 while others wait, or while in debt.
+    /// Returns how many units can be taken now.
+    ///
+    /// It is 0 while others wait, or while the limiter is in debt.
     pub fn available(&self) -> u64 {
         self.at_now().available()
     }
 
-    /// Returns limit, available units and time until the limiter is full again, as a consistent snapshot.
+    /// Returns limit, available units and time until reset, as a consistent snapshot.
     ///
     /// ```
     /// # use flowgate::{ManualClock, TokenBucket};
@@ -290,7 +296,7 @@ impl<E: Engine> RateLimiter<E> {
     /// | [reservations](crate::Reservation), as taken | the [`Reservation`](crate::Reservation)s themselves, which cancel |
     /// | the wall time of the export | quota, clock and settings |
     ///
-    /// Decisions go on meanwhile, and may or may not be in it: stop asking before, if none may be lost.
+    /// Decisions continue during the export, and may or may not be part of it. If none may be lost, stop acquiring first.
     ///
     /// ```
     /// use flowgate::TokenBucket;
@@ -314,25 +320,28 @@ impl<E: Engine> RateLimiter<E> {
         LimiterState::new(E::NAME, self.engine.export(self.now_ns()), unix_time)
     }
 
-    /// Takes what the exporter of `state` had taken, less what has come back since by the wall clock.
+    /// Takes what the exporter of `state` had taken, except what has come back since.
     ///
-    /// Import once, before the first request: what was taken from this limiter already stays taken *besides*, so that no bound is
-    /// exceeded. The quota may be another than the exporter's. What was taken stays taken, counted in tokens; windows have to be
-    /// at most as long as the exporter's.
+    /// The wall clock determines how much has come back. Import once, before the first request: units that were already taken
+    /// from this limiter stay taken *in addition*, so that no bound is exceeded. The quota may differ from the exporter's.
+    /// Units stay taken, counted in tokens. Windows must be at most as long as the exporter's.
     ///
-    /// - If the wall clock was set back since the export, no time counts as passed. If it was set forward, more time counts as passed
-    ///   than did.
-    /// - Windows that remember when ([`SlidingWindow`](crate::SlidingWindow), [`SegmentedWindow`](crate::SegmentedWindow),
-    ///   [`ApproximateWindow`](crate::ApproximateWindow)) cannot name a time before the origin of their clock. What was taken before
-    ///   that counts as taken at the origin, and so for longer than it had to. [`Clock::system_since`](crate::Clock::system_since)
-    ///   has an earlier origin.
-    /// - Intervals of [`Refill::Interval`](crate::Refill::Interval) and segments are counted on this limiter's clock. What was taken in
-    ///   a part of one counts from where it can have been latest.
+    /// - If the wall clock was set back since the export, no time counts as passed. If it was set forward, more time counts as
+    ///   passed than really passed.
+    /// - Windows that remember times ([`SlidingWindow`](crate::SlidingWindow), [`SegmentedWindow`](crate::SegmentedWindow),
+    ///   [`ApproximateWindow`](crate::ApproximateWindow)) cannot represent a time before the origin of their clock. Units that
+    ///   were taken before it count as taken at the origin, and so for longer than necessary.
+    ///   [`Clock::system_since`](crate::Clock::system_since) has an earlier origin.
+    /// - Intervals of [`Refill::Interval`](crate::Refill::Interval) and segments are counted on this limiter's clock. Units
+    ///   that were taken in a part of one count from the latest time at which they can have been taken.
     ///
     /// # Errors
     ///
-    /// Returns [`LimiterStateError`], and changes nothing, if the state is of another type of limiter, if the settings do not go
-    /// together, or if a number is out of range.
+    /// Returns [`LimiterStateError`], and changes nothing, in these cases:
+    ///
+    /// - The state is of another type of limiter.
+    /// - The settings of the two limiters do not fit together.
+    /// - A number is out of range.
     #[cfg(feature = "std")]
     pub fn import(&self, state: &LimiterState) -> Result<(), LimiterStateError> {
         self.import_by(state, unix_now())
@@ -354,16 +363,18 @@ impl<E: Engine + Reserves> RateLimiter<E> {
     ///
     /// # Errors
     ///
-    /// As [`reserve_n`](Self::reserve_n).
+    /// Returns [`Denied`] in the same cases as [`reserve_n`](Self::reserve_n).
     pub fn reserve(&self) -> Result<Reservation<'_>, Denied> {
         self.at_now().reserve()
     }
 
-    /// Takes `n` units now, to be used from [`Reservation::at`] on: immediately if they are available, otherwise when they
-    /// will have flowed in. Later callers come after it.
+    /// Takes `n` units now, to be used from [`Reservation::at`] on.
+    ///
+    /// That time is now if the units are available, and otherwise the time at which they will have flowed in. Later callers
+    /// come after it.
     ///
     /// The units are complete at an exact instant, which may lie between two nanoseconds. The next reservation is counted from
-    /// that instant, so a sequence of reservations never drifts; the time returned is rounded up.
+    /// that instant, so a sequence of reservations never drifts. The returned time is rounded up.
     ///
     /// ```
     /// # use flowgate::{ManualClock, Timestamp, TokenBucket};
@@ -376,22 +387,24 @@ impl<E: Engine + Reserves> RateLimiter<E> {
     ///
     /// # Errors
     ///
-    /// Returns [`Denied`], and takes nothing, if `n` is above the limit or the time would be after [`Timestamp::MAX`]
-    /// ([`Denied::is_never`]), or if others wait.
+    /// Returns [`Denied`], and takes nothing, in these cases:
+    ///
+    /// - `n` is above the limit, or the time would be after [`Timestamp::MAX`] ([`Denied::is_never`]).
+    /// - Others wait.
     pub fn reserve_n(&self, n: u64) -> Result<Reservation<'_>, Denied> {
         self.at_now().reserve_n(n)
     }
 
-    /// [`reserve`](Self::reserve), unless the token could be used only after more than `max_wait`.
+    /// Does the same as [`reserve`](Self::reserve), if the token can be used within `max_wait`.
     ///
     /// # Errors
     ///
-    /// As [`reserve_n_within`](Self::reserve_n_within).
+    /// Returns [`Denied`] in the same cases as [`reserve_n_within`](Self::reserve_n_within).
     pub fn reserve_within(&self, max_wait: Duration) -> Result<Reservation<'_>, Denied> {
         self.at_now().reserve_within(max_wait)
     }
 
-    /// [`reserve_n`](Self::reserve_n), unless the units could be used only after more than `max_wait`.
+    /// Does the same as [`reserve_n`](Self::reserve_n), if the units can be used within `max_wait`.
     ///
     /// ```
     /// # use flowgate::{ManualClock, TokenBucket};
@@ -408,18 +421,18 @@ impl<E: Engine + Reserves> RateLimiter<E> {
     ///
     /// # Errors
     ///
-    /// Returns [`Denied`], and takes nothing, if the wait would be longer; [`Denied::retry_after`] is how long until the
-    /// same call succeeds. Otherwise as [`reserve_n`](Self::reserve_n).
+    /// Returns [`Denied`], and takes nothing, if the wait would be longer than `max_wait`. [`Denied::retry_after`] is then the
+    /// time until the same call succeeds. Also returns it in the cases of [`reserve_n`](Self::reserve_n).
     pub fn reserve_n_within(&self, n: u64, max_wait: Duration) -> Result<Reservation<'_>, Denied> {
         self.at_now().reserve_n_within(n, max_wait)
     }
 }
 
 impl<E: Engine + Refunds> RateLimiter<E> {
-    /// Gives back `n` units that were taken and not used, and returns how many came back.
+    /// Returns `n` unused units to the limiter, and reports how many came back.
     ///
-    /// The newest `n` admitted units then count as never admitted. Each limiter's page states what can come back; units that
-    /// do not fit are lost. To undo one reservation, use [`Reservation::cancel`].
+    /// The newest `n` admitted units then count as never admitted. Each limiter's page states what can come back. Units that do
+    /// not fit are lost. To undo one reservation, use [`Reservation::cancel`].
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -446,8 +459,8 @@ impl<E: Engine + Requotas> RateLimiter<E> {
 impl<E: Engine + Requotas> RateLimiter<E> {
     /// Replaces the quota.
     ///
-    /// Concurrent decisions use either the old or the new quota, never a mix. Each limiter's page states what of the
-    /// admissions before is kept.
+    /// Concurrent decisions use either the old or the new quota, never a mix. Each limiter's page states which earlier
+    /// admissions are kept.
     ///
     /// ```
     /// # use flowgate::{FixedWindow, ManualClock};
@@ -460,8 +473,8 @@ impl<E: Engine + Requotas> RateLimiter<E> {
     ///
     /// # Errors
     ///
-    /// Returns [`QuotaError`], and changes nothing, if the limiter does not accept the quota, for the reasons that its
-    /// builder has.
+    /// Returns [`QuotaError`], and changes nothing, if the limiter does not accept the quota. The reasons are those of its
+    /// builder.
     pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let _change = self.queue.reconfigure(self);
         self.engine.set_quota(quota, &self.clock)

@@ -3,9 +3,9 @@ use crate::queue::Receipt;
 use core::fmt;
 use core::time::Duration;
 
-/// Units that are taken already, and the time from which they may be used.
+/// Units that are already taken, and the time from which they may be used.
 ///
-/// Dropping it keeps them taken. If they will not be used after all, [`cancel`](Self::cancel) gives them back.
+/// Dropping a reservation keeps its units taken. If they will not be used after all, [`cancel`](Self::cancel) returns them.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -34,7 +34,7 @@ pub struct Booking {
 
 /// A limiter whose reservations can be cancelled.
 pub(crate) trait Revoke: Send + Sync {
-    /// Gives `booking` back at `now`, or at the time of the limiter's own clock; returns how many units came back.
+    /// Cancels `booking` at `now`, or at the time of the limiter's own clock; reports how many units came back.
     fn revoke(&self, booking: &Booking, now: Option<Timestamp>) -> u64;
 
     /// The clock of the limiter.
@@ -42,7 +42,9 @@ pub(crate) trait Revoke: Send + Sync {
 }
 
 impl Reservation<'_> {
-    /// The instant, on the limiter's clock, from which the units may be used. It never moves.
+    /// Returns the time, on the limiter's clock, from which the units may be used.
+    ///
+    /// It never moves.
     ///
     /// ```
     /// # use flowgate::{ManualClock, TokenBucket};
@@ -56,7 +58,9 @@ impl Reservation<'_> {
         Timestamp::from_nanos(self.booking.at_ns)
     }
 
-    /// Returns the time from now until [`at`](Self::at), on the limiter's clock, or zero if it is over.
+    /// Returns the time from now until [`at`](Self::at), or zero if it is over.
+    ///
+    /// The time is that of the limiter's clock.
     ///
     /// ```
     /// # use flowgate::{ManualClock, TokenBucket};
@@ -75,26 +79,29 @@ impl Reservation<'_> {
             .saturating_duration_since(self.limiter.clock().now())
     }
 
-    /// How many units it holds.
+    /// Returns the number of units that the reservation holds.
     pub fn units(&self) -> u64 {
         self.booking.units
     }
 
-    /// Gives the units back and says how many came back.
+    /// Returns the units to the limiter, and reports how many came back.
     ///
-    /// All of them, unless that would break a promise: later reservations keep the time that they were told,
-    /// and newcomers that use what comes back must not add to them to more than the burst at any instant.
-    /// What was due before now and has flowed in again by itself does not come back twice, except that a
-    /// burst that has been raised since has room for it. While others hold reservations, what is withheld
-    /// for their sake stays withheld, even if they are cancelled too: cancel the last one first. After a
-    /// change of quota that refilled the bucket ([`Carry::Reset`](crate::Carry::Reset)) or scaled tokens
-    /// ([`Carry::Proportional`](crate::Carry::Proportional)), and after more than 16 changes, nothing does.
+    /// All units come back, unless that would break a guarantee:
+    ///
+    /// - Later reservations keep their times. New requests that use the returned units must not, together with these
+    ///   reservations, exceed the burst at any instant. While others hold reservations, units that are withheld for this reason
+    ///   stay withheld, even if those reservations are cancelled as well. Cancel the last reservation first.
+    /// - Units whose time has passed and that have flowed in again do not come back a second time, unless the burst has been
+    ///   raised since and has room for them.
+    /// - Nothing comes back after a change of quota that refilled the bucket ([`Carry::Reset`](crate::Carry::Reset)) or scaled
+    ///   tokens ([`Carry::Proportional`](crate::Carry::Proportional)), or after more than 16 changes.
     pub fn cancel(self) -> u64 {
         self.limiter.revoke(&self.booking, None)
     }
 
-    /// [`cancel`](Self::cancel) at a time of the caller's, for a limiter that is used through
-    /// [`TokenBucket::at`](crate::TokenBucket::at).
+    /// Does the same as [`cancel`](Self::cancel), at an explicit timestamp.
+    ///
+    /// Use it for a limiter that is used through [`TokenBucket::at`](crate::TokenBucket::at).
     ///
     /// ```
     /// # use flowgate::{Timestamp, TokenBucket};

@@ -1,9 +1,9 @@
-//! What is left of a limiter, seen at one instant.
+//! A consistent snapshot of a limiter: its limit, and how much of it is left.
 
 use crate::quota::Quota;
 use core::time::Duration;
 
-/// A limiter's state at one instant, in the terms of a `RateLimit` header.
+/// A limiter's state at one instant, with the values of a `RateLimit` header.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -19,17 +19,19 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The most that can be had at once, in units.
+    /// The most units that can be taken in one burst.
     pub limit: u64,
-    /// What could be taken now, in units.
+    /// The number of units that can be taken now.
     pub remaining: u64,
-    /// The time until `remaining` equals `limit`, if nothing is taken; zero if it does. Rounded up to
-    /// whole nanoseconds.
+    /// The time until `remaining` equals `limit`, if nothing is taken; zero if it does.
+    ///
+    /// It is rounded up to whole nanoseconds.
     pub reset_after: Duration,
 }
 
-/// One of a limiter's two quotas, and how much of it is left. Made by
-/// [`Limiter::quota_states`](crate::Limiter::quota_states).
+/// One of a limiter's two quotas, and how much of it is left.
+///
+/// [`Limiter::quota_states`](crate::Limiter::quota_states) returns it.
 ///
 /// ```
 /// use flowgate::{DualTokenBucket, Limiter, ManualClock};
@@ -50,9 +52,14 @@ pub struct Snapshot {
 pub struct QuotaState {
     /// The quota.
     pub quota: Quota,
-    /// Its burst, the units that it alone would allow now, and the time until that is the whole burst.
+    /// The state of this quota alone.
+    ///
+    /// `limit` is its burst, `remaining` the units that it alone allows now, and `reset_after` the time until that is the full
+    /// burst.
     pub snapshot: Snapshot,
-    /// The time until this quota alone allows one more whole token; `None` if its bucket has no room for one.
+    /// The time until this quota alone allows one more whole token.
+    ///
+    /// It is `None` if its bucket has no room for one.
     pub next_after: Option<Duration>,
 }
 
@@ -74,7 +81,7 @@ impl QuotaState {
         }
     }
 
-    /// The same for a new caller. `wait` returns how long `n` units take behind those that wait, or `None` if none do.
+    /// The same for a new caller. `wait` returns how long `n` units take behind the waiters, or `None` if there are none.
     pub(crate) fn behind_waiters(mut self, wait: impl Fn(u64) -> Option<Duration>) -> Self {
         let limit = self.snapshot.limit;
         if let Some(wait_for_one) = wait(self.quota.scale().min(limit)) {

@@ -5,8 +5,8 @@
 //!  form             kind        Unix time, in ns    numbers               checksum
 //! ```
 //!
-//! What the numbers mean is the engine's affair. Times among them are counted from the export, so that they mean the same on the
-//! clock of another process. The importer adds the wall time that has passed since.
+//! Each engine defines the meaning of its numbers. Times among them are counted from the export, so that they mean the same on
+//! the clock of another process. The importer adds the wall time that has passed since.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -19,11 +19,13 @@ use core::str::FromStr;
 use core::time::Duration;
 use siphasher::sip::SipHasher13;
 
-/// What was taken from a limiter until some time, for the limiter that takes its place after a restart.
+/// What was taken from a limiter, for the limiter that replaces it after a restart.
 ///
-/// Made by [`RateLimiter::export`](crate::RateLimiter::export), and read by [`RateLimiter::import`](crate::RateLimiter::import), which have an example. It is text with
-/// [`Display`](fmt::Display) and [`FromStr`], and with the feature `serde` in any format. It holds no secret. The checksum finds
-/// accidents; it does not stop anyone who may write the file from writing another state.
+/// [`RateLimiter::export`](crate::RateLimiter::export) creates it, and [`RateLimiter::import`](crate::RateLimiter::import)
+/// reads it. The page of `export` has an example.
+///
+/// A state is text ([`Display`](fmt::Display) and [`FromStr`]). With the feature `serde` it can be stored in any format. It
+/// holds no secret. The checksum detects accidental changes. It does not stop a writer of the file from writing another state.
 ///
 /// ```
 /// use flowgate::{LimiterState, TokenBucket};
@@ -52,7 +54,7 @@ impl LimiterState {
         &self.kind
     }
 
-    /// What an engine of type `kind` has exported.
+    /// The export of an engine of type `kind`.
     pub(super) fn new(kind: &'static str, numbers: Vec<i128>, unix_time: Duration) -> Self {
         Self {
             kind: kind.into(),
@@ -75,12 +77,12 @@ impl LimiterState {
         }
         Ok(Numbers {
             all: &self.numbers,
-            // A clock that was set back mints nothing.
+            // A clock that was set back adds no tokens.
             elapsed_ns: unix_ns(unix_time).saturating_sub(self.unix_ns),
         })
     }
 
-    /// All but the checksum.
+    /// Everything except the checksum.
     fn body(&self) -> String {
         let numbers: Vec<String> = self.numbers.iter().map(i128::to_string).collect();
         let (kind, unix_ns, numbers) = (&self.kind, self.unix_ns, numbers.join(","));
@@ -116,7 +118,7 @@ impl FromStr for LimiterState {
                 "its checksum does not fit, so it is cut off or changed",
             ));
         };
-        // Whoever computes a checksum can write anything before it.
+        // A writer that computes the checksum can write anything before it.
         let mut words = body.split(' ').skip(1);
         let (Some(kind), Some(unix_ns), Some(numbers), None) =
             (words.next(), words.next(), words.next(), words.next())
@@ -142,14 +144,16 @@ impl FromStr for LimiterState {
     }
 }
 
-/// Finds accidents. Everyone can compute it.
+/// Detects accidental changes. Every writer can compute it.
 fn checksum(body: &str) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(body.as_bytes());
     hasher.finish()
 }
 
-/// Why a state cannot be read or imported. The limiter is then unchanged.
+/// The reason why a state cannot be read or imported.
+///
+/// The limiter is then unchanged.
 ///
 /// ```
 /// use flowgate::{LeakyBucket, SlidingWindow, TokenBucket};
@@ -188,7 +192,7 @@ pub(super) enum Reason {
         is: i128,
         range: RangeInclusive<i128>,
     },
-    /// A setting there that does not go with the one here.
+    /// A setting of the exporter that does not fit the importer's.
     Setting {
         name: &'static str,
         there: u64,
@@ -196,14 +200,14 @@ pub(super) enum Reason {
     },
     /// This type of limiter has no state of its own.
     NotALimiter,
-    /// Of a gate's limit.
+    /// The reason of a limit of a gate.
     Member {
         name: Box<str>,
         error: Option<LimiterStateError>,
     },
 }
 
-/// What a setting has to be.
+/// The value that a setting must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needed {
     Exactly(u64),
@@ -215,7 +219,7 @@ impl LimiterStateError {
         Self(Box::new(reason))
     }
 
-    /// A setting of the exporter that does not go with the importer's.
+    /// A setting of the exporter that does not fit the importer's.
     pub(crate) fn setting(name: &'static str, there: u64, needed: Needed) -> Self {
         Self::new(Reason::Setting {
             name,
@@ -230,7 +234,7 @@ impl LimiterStateError {
         Self::new(Reason::Member { name, error })
     }
 
-    /// That of a gate's limit of that `name`.
+    /// The same error, for the limit `name` of a gate.
     pub(crate) fn of_member(self, name: &str) -> Self {
         let (name, error) = (name.into(), Some(self));
         Self::new(Reason::Member { name, error })
@@ -286,13 +290,13 @@ impl fmt::Display for Reason {
 
 impl core::error::Error for LimiterStateError {}
 
-/// Engines, as they keep over a restart what was taken. Sealed.
+/// Engines that keep what was taken over a restart. Sealed.
 pub trait Exports {
-    /// What was taken, as numbers that mean the same in another process: times by how long after `now_ns` they are.
+    /// What was taken, as numbers that mean the same in another process: times are counted from `now_ns`.
     #[doc(hidden)]
     fn export(&self, now_ns: u64) -> Vec<i128>;
 
-    /// Takes what an engine of this type has exported, beside what was taken here. `now_ns` is the time of this clock.
+    /// Takes what an engine of this type has exported, in addition to what was taken here. `now_ns` is the time of this clock.
     #[doc(hidden)]
     fn import(&self, taken: Numbers<'_>, now_ns: u64) -> Result<(), LimiterStateError>;
 }

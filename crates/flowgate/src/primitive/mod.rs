@@ -1,17 +1,17 @@
-//! The atomics, locks and threads of all that decides and waits, named here alone, so that loom and shuttle can take their place.
-//! What neither explores has the standard library's: the clocks, and the threads that sleep.
+//! The atomics, locks and threads of all code that decides and waits.
 //!
-//! Under `--cfg flowgate_loom` every type here is loom's, and the 128-bit atomic, which loom does not
-//! have, is a loom mutex around a `u128`: the same atomicity, explored on every schedule.
+//! The crate names them only here, so that loom and shuttle can replace them. The clocks and the threads that sleep use the
+//! standard library directly, because neither tool explores them.
 //!
-//! Under `--cfg flowgate_shuttle` they are shuttle's, for what is too large for that. There a weak
-//! compare-and-swap fails now and then although it need not.
+//! - `--cfg flowgate_loom`: every type here is loom's. Loom has no 128-bit atomic, so a loom mutex around a `u128` replaces it. It
+//!   is as atomic, and explored on every schedule.
+//! - `--cfg flowgate_shuttle`: the types are shuttle's, for code that is too large for loom. A weak compare-and-swap sometimes
+//!   fails without a reason.
+//! - `--cfg flowgate_tsan`: the lock and the once-cell are types that ThreadSanitizer can observe. The standard ones are not
+//!   instrumented.
 //!
-//! Under `--cfg flowgate_tsan` the lock, and what is made once, are such that ThreadSanitizer sees into them: the standard ones are
-//! not instrumented.
-//!
-//! What is made of the atomics alone stands beside them: parameters that change while other threads read them ([`versioned`]), and
-//! the number of a thread ([`thread_number`]).
+//! Two modules build on these types: parameters that change while other threads read them ([`versioned`]), and the number of a
+//! thread ([`thread_number`]).
 
 #[cfg(all(test, flowgate_loom))]
 mod model;
@@ -45,8 +45,10 @@ pub(crate) use modelled::AtomicU128;
 #[cfg(flowgate_shuttle)]
 pub(crate) use scheduled::{AtomicU64, AtomicU128};
 
-/// A mutex that is held for nanoseconds. What is called meanwhile of foreign code (a clock, a comparison or copy of a key, the
-/// cloning of a waker) may panic; a poisoned lock is used as it is, because what it guards is whole at every such call.
+/// A mutex that is held for nanoseconds.
+///
+/// Foreign code that runs while it is held (a clock, a comparison or copy of a key, the cloning of a waker) may panic. A poisoned
+/// lock is then used as it is, because its value is consistent at every such call.
 #[derive(Debug)]
 pub(crate) struct Lock<T>(lock::Mutex<T>);
 
@@ -96,7 +98,8 @@ use spin as lock;
 ))]
 use std::sync as lock;
 
-/// A value that is made when it is first asked for. Shuttle does not explore the making, and loom only where a model asks for it.
+/// A value that is created when it is first needed. Shuttle does not explore the creation, and loom does so only if a model asks
+/// for it.
 #[derive(Debug)]
 pub(crate) struct Lazy<T>(once::Once<T>);
 
@@ -121,23 +124,23 @@ impl<T> Lazy<T> {
         Self(once::Once::new())
     }
 
-    /// One whose making loom explores.
+    /// Creates a cell whose creation of the value loom explores.
     #[cfg(all(test, flowgate_loom))]
     pub(crate) fn explored() -> Self {
         Self(once::Once::explored())
     }
 
-    /// What has been made.
+    /// Returns the value, if it has been created.
     pub(crate) fn get(&self) -> Option<&T> {
         self.0.get()
     }
 
-    /// What has been made, for who owns it.
+    /// Returns the value, if it has been created, to the owner of the cell.
     pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
         self.0.get_mut()
     }
 
-    /// What has been made, which can then be made anew.
+    /// Removes the value, if it has been created. It can then be created anew.
     pub(crate) fn take(&mut self) -> Option<T> {
         let made = core::mem::replace(&mut self.0, once::Once::new());
         #[cfg(any(
@@ -170,7 +173,7 @@ impl<T> Lazy<T> {
     }
 }
 
-/// Makes a `const fn` plain under loom, whose atomics cannot be built in a constant. Shuttle's can.
+/// Makes a `const fn` plain under loom. Loom's atomics cannot be built in a constant. Shuttle's can.
 macro_rules! const_unless_loom {
     ($(#[$attribute:meta])* $visibility:vis const fn $($rest:tt)*) => {
         #[cfg(not(flowgate_loom))]
@@ -188,7 +191,7 @@ mod modelled {
     use loom::sync::atomic::AtomicBool;
     use std::sync::OnceLock;
 
-    /// The standard one, or where the making is explored, one that publishes with Release and is read with Acquire as that.
+    /// The standard type. If loom explores the creation, it also publishes the value with Release, and readers use Acquire.
     #[derive(Debug)]
     pub(crate) struct Once<T> {
         value: OnceLock<T>,
@@ -308,7 +311,7 @@ mod scheduled {
                     Self(atomic::$name::new(value))
                 }
 
-                /// Shuttle's own never fails spuriously.
+                /// The original of shuttle never fails spuriously.
                 pub(crate) fn compare_exchange_weak(
                     &self,
                     current: $int,

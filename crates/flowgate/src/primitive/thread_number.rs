@@ -1,4 +1,4 @@
-//! What tells threads apart, for what is kept in stripes.
+//! The number of a thread, by which stripes distinguish threads.
 
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 mod numbered {
@@ -11,7 +11,7 @@ mod numbered {
         static NUMBER: Cell<usize> = const { Cell::new(NONE_YET) };
     }
 
-    /// The number of this thread: they are numbered in the order in which they first ask.
+    /// Returns the number of this thread. Threads are numbered in the order in which they first call this.
     #[inline]
     pub(crate) fn thread_number() -> usize {
         NUMBER.with(|number| {
@@ -25,18 +25,18 @@ mod numbered {
     #[cold]
     fn first() -> usize {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        // Not the one that means that there is none.
+        // The number differs from the one that means that there is none.
         NEXT.fetch_add(1, Ordering::Relaxed) as usize & (NONE_YET >> 1)
     }
 
-    /// Has this thread take the next number, where it met another one with its own.
+    /// Gives this thread the next number, after it met another thread with its number.
     #[cold]
     pub(crate) fn step_aside() {
         NUMBER.with(|number| number.set((number.get() & (NONE_YET >> 1)) + 1));
     }
 }
 
-/// Nothing tells the threads apart.
+/// Without `std`, the threads cannot be distinguished.
 #[cfg(not(all(feature = "std", not(flowgate_loom))))]
 mod numbered {
     pub(crate) fn thread_number() -> usize {

@@ -10,9 +10,9 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-/// A wait for tokens or permits: a future, and until it is first polled a builder of itself.
+/// A wait for tokens or permits: a future, and until first polled a builder.
 ///
-/// `acquire()` and `acquire_owned()` of every limiter, limit, gate and keyed limiter make one. It does nothing until it is
+/// `acquire()` and `acquire_owned()` of every limiter, limit, gate and keyed limiter return one. It does nothing until it is
 /// awaited, in any runtime, or [blocked](Self::block) on. Tasks and threads wait in the same queue.
 ///
 /// | made by | `W` | becomes |
@@ -46,7 +46,7 @@ use core::time::Duration;
 ///
 /// Waiters are served in the order of their first poll ([`Order`](crate::Order) has others), large requests as well as
 /// small ones, and `try_acquire` does not overtake them. A waiter that gives up does not delay the others: those behind
-/// it move up. Waiters for one key of a keyed limiter have a queue of their own.
+/// it move up. The waiters for one key of a keyed limiter have a separate queue.
 ///
 /// # Deadlines
 ///
@@ -64,12 +64,11 @@ use core::time::Duration;
 ///
 /// # Forgotten waits
 ///
-/// A wait that was polled, and is then neither polled nor dropped ([`core::mem::forget`]), keeps its place in the queue
-/// and about 64 bytes of memory. When its turn comes, it is granted what it asked for, and those units are lost;
-/// permits stay in use, as if they had been leaked. Waiters behind it are served as if it had used them; they may be woken up
-/// to 1 ms late. With
-/// [`Spacing::AtLeast`](crate::Spacing::AtLeast) it is granted nothing, and those behind it wait for up to one second
-/// before they overtake it.
+/// A wait that was polled, and is then neither polled nor dropped ([`core::mem::forget`]), keeps its place in the queue and
+/// about 64 bytes of memory. When it is granted what it asked for, those units are lost; permits stay in use, as if they had
+/// been leaked. The waiters behind it are served as if it had used them; they may be woken up to 1 ms late. With
+/// [`Spacing::AtLeast`](crate::Spacing::AtLeast), it is granted nothing, and the waiters behind it overtake it after up to
+/// one second.
 ///
 /// # Processes that fork
 ///
@@ -80,7 +79,7 @@ use core::time::Duration;
 ///
 /// # Panics
 ///
-/// Polling it again after it was ready panics.
+/// Panics if it is polled again after it was ready.
 #[must_use = "it waits for nothing until it is awaited or blocked on"]
 pub struct Acquire<W: Acquirable> {
     wanted: W,
@@ -88,8 +87,9 @@ pub struct Acquire<W: Acquirable> {
     is_over: bool,
 }
 
-/// What [`Acquire`] waits for: a rate limiter, by reference or [`Arc`](alloc::sync::Arc), or one of the types of the table
-/// [there](Acquire). Only this crate implements it.
+/// What [`Acquire`] waits for. Only this crate implements it.
+///
+/// It is a rate limiter, by reference or [`Arc`](alloc::sync::Arc), or one of the other types in the table of [`Acquire`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not something to wait for",
     note = "`Acquire::new` takes a rate limiter by reference or in an `Arc`; everything else has an `acquire()` that makes the wait"
@@ -105,12 +105,12 @@ pub trait Acquirable {
     #[doc(hidden)]
     fn abandon(&mut self, turn: &mut Turn);
 
-    /// The clock that deadlines are told by.
+    /// Returns the clock that deadlines use.
     #[doc(hidden)]
     fn clock_of_deadlines(&self) -> &Clock;
 }
 
-/// A turn that has come.
+/// What a wait received: the number of units, and the time of the grant.
 ///
 /// ```
 /// use flowgate::LeakyBucket;
@@ -153,9 +153,10 @@ impl<W: Acquirable> Acquire<W> {
         }
     }
 
-    /// Asks for `units` in one grant, instead of one token or permit. 0 is granted immediately.
+    /// Asks for `units` in one grant, instead of one token or permit.
     ///
-    /// Units are those of the quota when it is granted. A token stays one, however a later quota divides it.
+    /// A request for 0 is granted immediately. Units are those of the quota that is current when it is granted. A token stays
+    /// one, however a later quota divides it.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -186,8 +187,10 @@ impl<W: Acquirable> Acquire<W> {
         self
     }
 
-    /// Waits until `deadline` at the latest: a [`Timestamp`] of the limiter's clock, a [`std::time::Instant`], or, with the feature
-    /// `tokio`, a `tokio::time::Instant`. [`Deadline`] says what they mean on which clock.
+    /// Waits until `deadline` at the latest.
+    ///
+    /// A deadline is a [`Timestamp`] of the limiter's clock, a [`std::time::Instant`], or, with the feature `tokio`, a
+    /// `tokio::time::Instant`. [`Deadline`] describes what they mean on which clock.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -204,8 +207,8 @@ impl<W: Acquirable> Acquire<W> {
     ///
     /// # Panics
     ///
-    /// Panics if `deadline` is an `Instant`, and the limiter's clock does not know that
-    /// ([`Clock::timestamp_of`](crate::Clock::timestamp_of)): on a [`ManualClock`](crate::ManualClock), say.
+    /// Panics if `deadline` is an `Instant` that the limiter's clock does not know
+    /// ([`Clock::timestamp_of`](crate::Clock::timestamp_of)), as on a [`ManualClock`](crate::ManualClock).
     #[track_caller]
     pub fn by(mut self, deadline: impl Into<Deadline>) -> Self {
         let Some(deadline) = deadline.into().on(self.wanted.clock_of_deadlines()) else {
@@ -239,8 +242,7 @@ impl<W: Acquirable> Acquire<W> {
 
     /// Blocks this thread until the request is granted or refused.
     ///
-    /// Do not call it in a task: it stops the whole thread that a runtime works with, and nothing detects that. `.await` it
-    /// there.
+    /// Do not call it in a task: it blocks a whole thread of the runtime, and nothing detects that. Use `.await` there.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -252,7 +254,13 @@ impl<W: Acquirable> Acquire<W> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], as when it is awaited.
+    /// Returns [`Denied`] for the same reasons as the awaited future. Among others:
+    ///
+    /// - [`is_never`](Denied::is_never): the request can never be granted.
+    /// - [`retry_after`](Denied::retry_after) or [`is_busy`](Denied::is_busy): it misses its deadline.
+    /// - [`is_queue_full`](Denied::is_queue_full): the queue is full.
+    /// - [`is_closed`](Denied::is_closed): the limiter is closed.
+    /// - [`is_cancelled`](Denied::is_cancelled): a handle ended the wait.
     #[cfg(all(feature = "std", not(flowgate_loom)))]
     pub fn block(mut self) -> Result<W::Granted, Denied> {
         super::park::block_on(|waker| self.poll_with(waker))
@@ -292,20 +300,20 @@ impl<W: Acquirable> fmt::Debug for Acquire<W> {
 }
 
 impl Grant {
-    /// The instant at which the turn came, on the limiter's clock. Somewhat before the caller knows it.
+    /// Returns the instant of the grant, on the limiter's clock.
     ///
-    /// For a grant without a wait it is when the caller looked at the clock; should others have looked later and been
-    /// let through first, a window counts it with those.
+    /// It is somewhat before the caller learns of the grant. For a grant without a wait, it is when the caller read the
+    /// clock. If other callers read the clock later and were admitted first, a window counts the grant with theirs.
     pub fn at(&self) -> Timestamp {
         Timestamp::from_nanos(self.at_ns)
     }
 
-    /// How many units were granted.
+    /// Returns the number of units that were granted.
     pub fn units(&self) -> u64 {
         self.units
     }
 
-    /// How long the turn was in coming, from the first poll to [`at`](Self::at).
+    /// Returns the time from the first poll to [`at`](Self::at).
     pub fn waited(&self) -> Duration {
         Duration::from_nanos(self.at_ns.saturating_sub(self.since_ns))
     }

@@ -7,9 +7,12 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::Waker;
 
-/// Ends waits from outside: those of threads that are [blocked](crate::Acquire::block), which nobody could drop.
+/// A handle that ends waits from outside, even those of blocked threads.
 ///
-/// Clones are handles on the same thing. Once cancelled it stays so.
+/// Dropping a future ends a task's wait. No other thread can drop the wait of a thread that is
+/// [blocked](crate::Acquire::block), so give that wait a handle.
+///
+/// Clones share one state. A cancelled handle stays cancelled.
 ///
 /// ```
 /// use flowgate::{CancelHandle, TokenBucket};
@@ -30,7 +33,7 @@ pub struct CancelHandle(Arc<Lock<State>>);
 #[derive(Default)]
 struct State {
     is_cancelled: bool,
-    /// By their numbers.
+    /// The waits, by their numbers.
     waits: BTreeMap<u64, Wait>,
     numbers: u64,
 }
@@ -38,7 +41,7 @@ struct State {
 /// A wait that is to end when the handle is cancelled.
 struct Wait {
     waker: Waker,
-    /// Where it stands in the queue, if it does.
+    /// Its place in the queue, if it is in one.
     place: Option<(Arc<ActiveQueue>, Ticket)>,
 }
 
@@ -49,16 +52,17 @@ impl Default for CancelHandle {
 }
 
 impl CancelHandle {
-    /// A handle that has cancelled nothing.
+    /// Creates a handle that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends every wait that was given this handle, and every later one when it is first polled. Those waits return
-    /// [`Denied::is_cancelled`](crate::Denied::is_cancelled), unless they were granted before.
+    /// Ends every wait that has this handle; later ones end when first polled.
     ///
-    /// The place of such a wait is free for others when this method returns, even if its own thread or task looks later.
-    /// Those behind it move up.
+    /// Those waits return [`Denied::is_cancelled`](crate::Denied::is_cancelled), unless they were granted before.
+    ///
+    /// The place of such a wait is free for others when this method returns, even if its own thread or task looks later. The
+    /// waiters behind it move up.
     pub fn cancel(&self) {
         let waits = {
             let mut state = self.0.lock();
@@ -76,13 +80,13 @@ impl CancelHandle {
         wake::all(waits.into_values().map(|wait| wait.waker));
     }
 
-    /// Whether [`cancel`](Self::cancel) has been called.
+    /// Returns whether [`cancel`](Self::cancel) has been called.
     pub fn is_cancelled(&self) -> bool {
         self.0.lock().is_cancelled
     }
 }
 
-/// The interest of one wait in a [`CancelHandle`].
+/// The registration of one wait with a [`CancelHandle`].
 #[derive(Debug)]
 pub(super) struct Watch {
     handle: CancelHandle,
@@ -99,7 +103,7 @@ impl Watch {
         }
     }
 
-    /// Whether it is over; otherwise `waker` is woken when it is.
+    /// Returns whether the handle is cancelled. If not, `waker` is woken when it is.
     pub(super) fn is_cancelled(&self, waker: &Waker) -> bool {
         let mut state = self.handle.0.lock();
         if state.is_cancelled {
@@ -122,7 +126,7 @@ impl Watch {
         false
     }
 
-    /// From now on it stands there, unless it is over: returns whether it is.
+    /// Records the place of the wait in the queue, unless the handle is cancelled. Returns whether it is.
     pub(super) fn stands(&self, active: &Arc<ActiveQueue>, ticket: Ticket) -> bool {
         let mut state = self.handle.0.lock();
         if let Some(wait) = state.waits.get_mut(&self.wait) {

@@ -1,7 +1,7 @@
 use super::{CHANGED, Queue, Supply, WAITING};
 use crate::primitive::Ordering;
 
-/// Something is being done at a limiter that its queue has to know of; until this is dropped.
+/// A change at a limiter that its queue has to know of; it ends when this is dropped.
 #[must_use = "to be held while the limiter is changed"]
 pub(crate) struct Change<'a> {
     queue: &'a Queue,

@@ -1,13 +1,13 @@
 use crate::clock::{Clock, Timestamp};
 
-/// When a wait has to be over, for [`Acquire::by`](crate::Acquire::by): made of the instants that there are.
+/// The time at which a wait fails, for [`Acquire::by`](crate::Acquire::by), made from an instant.
 ///
 /// | made of | on a limiter with | is |
 /// |---|---|---|
 /// | [`Timestamp`] | any clock | that instant of the limiter's clock |
 /// | [`std::time::Instant`] | [`Clock::system`], [`Clock::os`] | the same instant |
 /// | | `Clock::tokio` | the instant that tokio calls so: `tokio::time::Instant::from_std` |
-/// | | [`Clock::custom`] | what [`Source::timestamp_of`](crate::Source::timestamp_of) says |
+/// | | [`Clock::custom`] | what [`Source::timestamp_of`](crate::Source::timestamp_of) returns |
 /// | | [`ManualClock`](crate::ManualClock) | refused by a panic |
 /// | `tokio::time::Instant` (feature `tokio`) | all of them | as its `into_std()` |
 ///
@@ -24,15 +24,18 @@ use crate::clock::{Clock, Timestamp};
 ///
 /// # Under a manual clock
 ///
-/// A [`ManualClock`](crate::ManualClock) stands still while real time goes on. No instant of one is an instant of the other, so
-/// there is no deadline to go by, and a guess would be another one in each run of a test. Code that is tested by such a clock says
-/// [`within`](crate::Acquire::within), or asks the limiter's clock: `limiter.clock().now() + timeout`. Both mean the same on every
-/// clock. [`Clock::timestamp_of`] says whether a clock knows an instant.
+/// A [`ManualClock`](crate::ManualClock) stands still while real time goes on. No instant of one is an instant of the other,
+/// so there is no deadline. A guess would be another one in each run of a test.
+///
+/// Code that is tested with such a clock uses [`within`](crate::Acquire::within), or the limiter's clock:
+/// `limiter.clock().now() + timeout`. Both mean the same on every clock. [`Clock::timestamp_of`] returns whether a clock
+/// knows an instant.
 ///
 /// # Under tokio's paused clock
 ///
-/// There, `tokio::time::Instant` is an instant of the paused clock, and a `std` one that was made of it, too. A limiter on
-/// `Clock::tokio` goes by the same. One on any other clock does not know that time is paused: its deadlines pass in real time.
+/// There, `tokio::time::Instant` is an instant of the paused clock, and so is a `std` instant that was made from it. A
+/// limiter on `Clock::tokio` uses the same clock. A limiter on any other clock does not know that time is paused: its
+/// deadlines pass in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Deadline(Kind);
 
@@ -44,7 +47,7 @@ enum Kind {
 }
 
 impl Deadline {
-    /// The deadline on this clock; none if the clock does not know such an instant.
+    /// Returns the deadline on `clock`; `None` if the clock does not know such an instant.
     pub(crate) fn on(self, clock: &Clock) -> Option<Timestamp> {
         #[cfg(not(feature = "std"))]
         let _ = clock;

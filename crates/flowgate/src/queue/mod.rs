@@ -1,74 +1,82 @@
-//! Where callers wait that were not admitted immediately.
+//! The queue of callers that were not admitted immediately.
 //!
-//! A queue is mechanism: it knows no algorithm. It asks the limiter ([`Supply`]) whether the next waiter can be granted at a
+//! A queue contains no rate-limiting algorithm. It asks the limiter ([`Supply`]) whether the next waiter can be granted at a
 //! time, and if not, when. Threads and tasks wait in the same queue.
 //!
-//! # How a turn comes
+//! # How a waiter is granted
 //!
-//! Limiters are plain borrowed values, so nothing in the background can touch one. The timer only wakes. Any caller that comes
-//! to the queue (a waiter that is polled, a new caller, a caller that gives back or changes the quota) serves *all* waiters
-//! whose time has come, in order, under the queue's lock. The timestamp of a grant is the earliest time at which the limiter
-//! allows it (not before its waiter came, nor before the grant before it). That may lie somewhat in the past: so the timestamps
-//! are those of an ideal queue, however late a waiter wakes up.
+//! Limiters are plain borrowed values, so no background thread can use one. The timer only wakes waiters.
+//!
+//! Every caller that comes to the queue serves it: a waiter that is polled, a new caller, or a caller that returns units or
+//! changes the quota. Under the queue's lock, it grants in order *all* waiters whose scheduled time has come.
+//!
+//! The timestamp of a grant is the earliest time at which the limiter allows it. It is not before the waiter came, nor before
+//! the previous grant. It may lie somewhat in the past. The timestamps are therefore those of an ideal queue, however late a
+//! waiter wakes up.
 //!
 //! ```text
-//!   limiter ──▶ Queue: flags ── 0: nobody waits; a newcomer sees that with one load, and passes
+//!   limiter ──▶ Queue: flags ── 0: no waiters; a new caller sees that with one load, and passes
 //!                 │
-//!                 ╰─ ActiveQueue (made when somebody first waits)        timer
+//!                 ╰─ ActiveQueue (made by the first waiter)              timer
 //!                      lock: Waiters, due, alarm  ◀── wakes ───────────╯
-//!                              │                    the next in the queue; who, should it not look within a
-//!                              ▼                    millisecond, is followed by the one behind it
+//!                              │                    the next waiter; if that does not look within a
+//!                              ▼                    millisecond, the one behind it
 //!                      wakers, outside the lock
 //! ```
 //!
-//! # Newcomers
+//! # New callers
 //!
-//! The flag `HOLD` is raised before the first in the queue asks the limiter, and lowered after the last has left. A call that
-//! begins while it is up does not overtake; one that began before, and is still on its way, is as good as over.
+//! The flag `HOLD` is raised before the first waiter asks the limiter, and lowered after the last one has left. A call that
+//! begins while the flag is raised does not overtake. A call that began before counts as finished, even if it is still
+//! running.
 //!
-//! # Those who make more possible
+//! # Calls that make more possible
 //!
-//! They change the limiter first and then look at the flags, while the first in the queue raises `WAITING` first and then
-//! asks the limiter. Both touch the flags by read-modify-write, of which one comes first: either the one sees the
-//! flag, or the other sees the change. No wake-up is lost.
+//! Refunds, releases and changes of the quota change the limiter first and then look at the flags. The first waiter raises
+//! `WAITING` first and then asks the limiter. Both access the flags by read-modify-write, and one of the two comes first.
+//! Either the change sees the flag, or the waiter sees the change. No wake-up is lost.
 //!
-//! If somebody is in the queue already, those who are due are served first, and then nobody until the change is through: its
-//! first half is not to be seen by somebody whose turn is dated before it ([`change`]).
+//! If there are waiters already, those that can be granted are served first. Then none is served until the change is
+//! complete: a waiter whose grant has an earlier timestamp must not see the first half of the change ([`change`]).
 //!
 //! # One question before a wait
 //!
-//! A caller that finds nobody in the queue asks the limiter, and enters the queue when it is refused. What others have made
-//! possible between the question and the raised flag has woken nobody, so a first waiter would have to ask again. But
-//! every [`change`] is counted in the word of the flags, by the same read-modify-write that looks at them. If none has been
-//! counted since before the question, the refusal still holds: the waiter is called when the refusal said, and nobody asks
-//! before. A limit of permits does not count what is given back, and says whether there is anything
-//! ([`Facts::has_more`]).
+//! A caller that finds no waiters asks the limiter, and enters the queue when it is refused. Other callers may make more
+//! possible between that question and the raised flag, and they wake no waiter. So the first waiter would have to ask again.
 //!
-//! A key has a queue only while somebody waits for it. Whoever makes that queue announces it in the key's entry, sees by the same
-//! swap whether the refusal still holds, and counts changes from then on ([`Opened::refusal`]).
+//! To avoid that, every [`change`] is counted in the word of the flags, by the same read-modify-write that looks at them. If
+//! none has been counted since before the question, the refusal still holds: the waiter is called at the time that the
+//! refusal states, and the limiter is not asked before. A concurrency limit does not count returned permits; it reports
+//! whether there are any ([`Facts::has_more`]).
 //!
-//! # How a turn is learnt
+//! A key has a queue only while at least one caller waits for that key. The caller that makes the queue announces it in the
+//! key's entry, and sees by the same swap whether the refusal still holds. From then on, the queue counts changes
+//! ([`Opened::refusal`]).
 //!
-//! Whoever is served is woken, and looks. If it was granted just what it asked for, and no date goes with that, there
-//! is nothing left for it in the queue: its place has been vacated, and its number is on the queue's [`served`], which is
-//! read without the lock. So such a turn takes the lock twice, to enter and to serve, and those who are woken do not
-//! wait for each other. Whoever has to be told something keeps its place until it has heard it; and while there is
-//! anybody who has not, all look into the queue.
+//! # How a waiter learns of its grant
 //!
-//! # Who is taken out of the queue by others
+//! A waiter that has been served is woken, and looks. If it was granted exactly what it asked for, and needs no timestamp,
+//! nothing is left for it in the queue. Its place has been vacated, and its number is in the queue's [`served`], which is
+//! read without the lock. Such a wait takes the lock twice, to enter and to serve, and woken waiters do not wait for each
+//! other.
 //!
-//! A handle that is cancelled has no limiter, so it cannot serve. It takes the wait out of the queue, and calls the next one
-//! to serve. If somebody is due already, it leaves a note instead: whoever serves those who are due takes the wait out
-//! then, unless it was one of them.
+//! A waiter that has to be told more keeps its place until it has read its answer. While any answer is unread, all waiters
+//! look into the queue.
 //!
-//! A waiter with [`Spacing::AtLeast`] takes its turn itself. If it has not done so a second after it was woken, whoever
-//! serves passes it over: it is told so, and enters anew when it looks.
+//! # Waiters that others take out of the queue
+//!
+//! A cancel handle has no limiter, so it cannot serve. It takes the waiter out of the queue, and calls the next one to serve.
+//! If a waiter can be granted already, the handle leaves a note instead. The caller that serves the queue then takes the
+//! cancelled waiter out, unless it was granted.
+//!
+//! A waiter with [`Spacing::AtLeast`] takes its grant itself. If it has not done so one second after it was woken, the caller
+//! that serves passes it over. The waiter learns that when it looks, and enters again.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `flags` | every decision; who makes more possible | whoever changes the queue; changes, to be counted | the queue's lock for the two flags |
-//! | `active` | every waiter | whoever waits first | made once |
-//! | `ActiveQueue::served` | whoever has been woken | whoever serves | the queue's lock for writing |
+//! | `flags` | every decision; every change | callers that change the queue; counted changes | the queue's lock for the two flags |
+//! | `active` | every waiter | the first waiter | made once |
+//! | `ActiveQueue::served` | every woken waiter | the caller that serves | the queue's lock for writing |
 //! | `ActiveQueue::state` | the same, and the timer | the same | its lock; the limiter's own locks come after it |
 
 mod acquire;
@@ -135,13 +143,13 @@ pub struct Queue {
     active: Lazy<Arc<active::ActiveQueue>>,
 }
 
-/// Somebody waits: who makes more possible has to have them served.
+/// Set while there are waiters: a caller that makes more possible has to serve them.
 pub(crate) const WAITING: u64 = 1;
-/// Newcomers may not pass: somebody waits whom they would overtake, or all is closed.
+/// Set while new requests may not pass: they would overtake a waiter, or the limiter is closed.
 pub(crate) const HOLD: u64 = 2;
-/// One [change](Queue::change) that is through, whether anybody waits or not.
+/// One completed [change](Queue::change), whether there are waiters or not.
 const CHANGED: u64 = 4;
-/// How long those whose turn has come are given to look, in nanoseconds.
+/// How long waiters that can be granted are given to look, in nanoseconds.
 const SERVICE_NS: u64 = 1_000_000;
 
 /// How often something has been changed at a limiter: a refusal from before a change need not hold after it.
@@ -162,8 +170,8 @@ impl Queue {
         }
     }
 
-    /// Lets a newcomer pass who wants `units` (none: a token), or says why not. What is called then is found through the queue
-    /// that the first waiter made: a program in which no caller waits has no code for it.
+    /// Lets a new request for `units` (`None`: one token) pass, or returns why not. It reaches the limiter through the queue
+    /// that the first waiter made. A program in which no caller waits therefore has no code for it.
     #[inline(always)]
     pub(crate) fn pass_limiter(
         &self,
@@ -185,7 +193,7 @@ impl Queue {
         now_ns: u64,
         units: Option<u64>,
     ) -> Result<(), Denied> {
-        // Whoever raised the flag had made the queue.
+        // The caller that raised the flag had made the queue.
         match self.active.get().and_then(|active| active.stand_back) {
             Some(stand_back) => stand_back(limiter, now_ns, units),
             None => unreachable!("the limiter, or what wraps it, names its type"),
@@ -206,7 +214,7 @@ impl Queue {
         Ok(())
     }
 
-    /// [`pass`](Self::pass), for a caller that holds locks: those whose turn has come are not served, as that would wake them.
+    /// [`pass`](Self::pass), for a caller that holds locks. It does not serve waiters, because that would wake them.
     pub(crate) fn stay_behind(
         &self,
         supply: &dyn Supply,
@@ -223,25 +231,25 @@ impl Queue {
         let now_ns = now.as_nanos();
         match state.behind_all(supply, now_ns, units) {
             None => Ok(()),
-            // They serve themselves when they look.
+            // These waiters serve themselves when they look.
             Some(denied) if state.needs_service(now_ns) => Err(denied.for_ns(SERVICE_NS)),
             Some(denied) => Err(denied),
         }
     }
 
-    /// Whether newcomers have to ask before they enter.
+    /// Whether new requests have to ask the queue before they enter.
     #[inline(always)]
     pub(crate) fn is_held(&self) -> bool {
         self.flags.load(Ordering::Acquire) & HOLD != 0
     }
 
-    /// How many changes are through.
+    /// Returns the number of completed changes.
     fn changes(&self) -> Changes {
         // Acquires what a change releases.
         Changes(self.flags.load(Ordering::Acquire) / CHANGED)
     }
 
-    /// Whether a newcomer at `now_ns` finds others in the queue, once those who are due have been served.
+    /// Serves the waiters that can be granted at `now_ns`, and refuses a new request if others are still ahead of it.
     #[cold]
     #[inline(never)]
     fn stand_back(
@@ -264,19 +272,20 @@ impl Queue {
         answer
     }
 
-    /// To be held while something is done that may help those in the queue: a refund, a release. What is due before comes
-    /// before it, and what it makes possible after it. None of the limiter's locks may be held at either end.
+    /// Begins something that may help waiters, such as a refund or a release. The caller holds the result until it is done.
+    /// Waiters that can be granted before it are served before it; what it makes possible is granted after it. None of the
+    /// limiter's locks may be held at either end.
     pub(crate) fn change<'a>(&'a self, supply: &'a dyn Supply) -> Change<'a> {
         Change::begin(self, supply, false)
     }
 
-    /// [`change`](Self::change) for another quota or limit: who asks for more than can ever be granted by that is
-    /// refused, wherever in the queue.
+    /// [`change`](Self::change) for another quota or limit. It refuses every waiter, wherever in the queue, that asks for
+    /// more than can ever be granted by the new one.
     pub(crate) fn reconfigure<'a>(&'a self, supply: &'a dyn Supply) -> Change<'a> {
         Change::begin(self, supply, true)
     }
 
-    /// After something has become possible now for those in the queue, whose turns are not dated by the time.
+    /// Serves the waiters after something has become possible now, at limiters whose grants have no timestamps.
     #[cold]
     pub(crate) fn serve_changed(&self, supply: &dyn Supply) {
         let active = self.active(supply);
@@ -302,7 +311,7 @@ impl Queue {
             .get_or_make(|| active::ActiveQueue::new(supply.clock(), supply.stand_back()))
     }
 
-    /// Called by the holder of the queue's lock.
+    /// The caller holds the queue's lock.
     fn announce(&self, supply: &dyn Supply, is_waiting: bool, is_held: bool) {
         let mut flags = 0;
         if is_waiting {
@@ -311,7 +320,7 @@ impl Queue {
         if is_held {
             flags |= HOLD;
         }
-        // Nobody else writes these two.
+        // Only the holder of the lock writes these two.
         let turned = (self.flags.load(Ordering::Relaxed) ^ flags) & (WAITING | HOLD);
         // A read-modify-write, whether it changes anything or not; see the module.
         self.flags.fetch_xor(turned, Ordering::AcqRel);

@@ -1,8 +1,8 @@
-//! loom models of a queue at a bucket: somebody enters it, or leaves, while tokens are given back, come faster, come with
-//! the clock, or are asked for by a newcomer.
+//! loom models of a queue at a bucket. A caller enters it, or leaves, while tokens are given back, come faster, come with the
+//! clock, or are asked for by a new request.
 //!
-//! Run by `ci/loom.sh`. Those of slots are beside [`ConcurrencyLimit`](crate::ConcurrencyLimit). A wake-up that is lost
-//! shows as a wait that nobody has woken although all others are done.
+//! Run by `ci/loom.sh`. The models of slots are beside [`ConcurrencyLimit`](crate::ConcurrencyLimit). A lost wake-up shows as
+//! a wait that is never woken, although all others are done.
 
 use super::Grant;
 use crate::clock::{ManualClock, Timestamp};
@@ -18,7 +18,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use loom::thread;
 
-/// Whether somebody was woken. Not loom's: it orders nothing.
+/// Records whether its waiter was woken. It is not a loom type, so it orders nothing.
 #[derive(Default)]
 struct Bell(std::sync::atomic::AtomicBool);
 
@@ -49,7 +49,8 @@ impl Task {
         self.wait.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
-    /// When its turn came. It is polled again if it was woken, as a runtime would, when nobody else is left to wake it.
+    /// Returns the time of the grant. The wait is polled again if it was woken, as a runtime would, when no other thread is
+    /// left to wake it.
     #[track_caller]
     fn finish(&mut self, mut answer: Poll<Result<Grant, Denied>>) -> Timestamp {
         while answer.is_pending() {
@@ -75,7 +76,7 @@ fn quota(interval_ns: u64) -> Quota {
         .expect("a quota within range")
 }
 
-/// Empty, one token each `interval_ns`.
+/// Returns an empty bucket that gets one token each `interval_ns`.
 fn bucket(interval_ns: u64) -> (Arc<TokenBucket>, ManualClock) {
     let time = ManualClock::new();
     let builder = TokenBucket::builder(quota(interval_ns))
@@ -84,7 +85,7 @@ fn bucket(interval_ns: u64) -> (Arc<TokenBucket>, ManualClock) {
     (Arc::new(builder.build().expect("within range")), time)
 }
 
-/// The clock stands still: who enters is helped by the refund, or not at all.
+/// The clock stands still: a waiter that enters is helped by the refund, or not at all.
 #[test]
 fn model_c5_a_refund_meets_somebody_who_enters_the_line() {
     loom::model(|| {
@@ -104,7 +105,7 @@ fn model_c5_a_refund_meets_somebody_who_enters_the_line() {
     });
 }
 
-/// At the old rate, it would be its turn long after the clock stands still.
+/// At the old rate, the wait would be granted long after the clock stands still.
 #[test]
 fn model_a_faster_quota_meets_somebody_who_enters_the_line() {
     let mut builder = loom::model::Builder::new();
@@ -141,14 +142,14 @@ fn model_a_clock_that_moves_meets_somebody_who_enters_the_line() {
     });
 }
 
-/// With so few preemptions as a failure takes, where all would take too long.
+/// Explores only as many preemptions as a failure takes, where all of them would take too long.
 fn bounded(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(model);
 }
 
-/// The alarm may have gone off for whoever leaves.
+/// The alarm may have gone off for the waiter that leaves.
 #[test]
 fn model_c6_somebody_who_gives_up_meets_a_clock_that_moves() {
     bounded(|| {
@@ -165,7 +166,7 @@ fn model_c6_somebody_who_gives_up_meets_a_clock_that_moves() {
     });
 }
 
-/// What was granted and not seen goes to somebody who is just entering.
+/// What was granted and not seen goes to a waiter that is just entering.
 #[test]
 fn model_c5_somebody_who_gives_up_meets_somebody_who_enters_the_line() {
     loom::model(|| {
@@ -185,7 +186,7 @@ fn model_c5_somebody_who_gives_up_meets_somebody_who_enters_the_line() {
     });
 }
 
-/// Whoever comes when somebody is in the queue comes second.
+/// A caller that comes while there is a waiter comes second.
 #[test]
 fn model_c6_a_newcomer_meets_a_clock_that_moves() {
     loom::model(|| {
@@ -201,7 +202,7 @@ fn model_c6_a_newcomer_meets_a_clock_that_moves() {
     });
 }
 
-/// One of them has the only token, and if that is the newcomer, the other the one after it.
+/// One of the two has the only token. If that is the new request, the waiter has the token after it.
 #[test]
 fn model_c1_a_newcomer_meets_somebody_who_enters_the_line() {
     loom::model(|| {
@@ -223,7 +224,7 @@ fn model_c1_a_newcomer_meets_somebody_who_enters_the_line() {
     });
 }
 
-/// Two who enter at once stand one behind the other, whoever of them sets the alarm.
+/// Two waiters that enter concurrently are one behind the other, whichever of them sets the alarm.
 #[test]
 fn model_c6_two_who_enter_the_line_meet_a_refund() {
     bounded(|| {

@@ -1,22 +1,24 @@
-//! Where a queue says whose turn it is.
+//! The number of the last waiter that was served.
 
 use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 
-/// The number of whoever was served last, for all to read: who has a smaller one, or that, has what it asked for.
+/// The number of the last waiter that was served, for all threads to read.
 ///
-/// A turn that has come is learnt from here, without the queue's lock, if there is nothing else to be told: neither a
-/// date, nor a receipt, nor a refusal. Numbers are given in the order of coming, and here go by only those of whoever
-/// came first of all in the queue. So everybody in the queue has a larger one than is shown; and of those who are not in the queue any
-/// longer, all with a smaller one were served, except for those who were told something. While there are such, it says
-/// so, and everybody asks the queue.
+/// A waiter that has that number or a smaller one has what it asked for. It learns of its grant from here, without the
+/// queue's lock, if there is nothing else to be told: no timestamp, no receipt and no refusal.
 ///
-/// A cache line of its own, so that whoever reads it does not take from others what they work on.
+/// Numbers are given in order of arrival, and only grants of the oldest waiter are shown here. Every waiter in the queue
+/// therefore has a larger number than the one shown. All waiters that have left with a smaller number were served, except
+/// those that were given an answer in the queue. While any such answer is unread, a flag says so, and all waiters ask the
+/// queue.
+///
+/// It has a cache line of its own, so that threads that read it do not delay the threads that work on the queue.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Served {
     /// ```text
     ///   63                                  1        0
-    ///  ├── the number of who was served last ─┼─ ask ─┤
+    ///  ├── the number of the last one served ─┼─ ask ─┤
     /// ```
     word: AtomicU64,
 }
@@ -33,11 +35,10 @@ impl Served {
         }
     }
 
-    /// Says that `number` is served; and whether somebody has been told something, and not heard it yet. Called by the
-    /// holder of the queue's lock.
+    /// Shows that `number` is served, and whether an answer is unread. The caller holds the queue's lock.
     pub(super) fn show(&self, number: u64, is_to_ask: bool) {
         let ask = if is_to_ask { ASK } else { 0 };
-        // Releases, to whoever reads that it is served, what was done with what it has now.
+        // Releases what was done with the units before, to the waiter that reads that it is served.
         self.word
             .store(number << NUMBER_SHIFT | ask, Ordering::Release);
     }

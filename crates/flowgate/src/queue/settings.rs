@@ -1,8 +1,8 @@
-//! How a queue is kept.
+//! The rules of a queue.
 
 use core::time::Duration;
 
-/// Who of those in the queue is next.
+/// The order in which waiters are served.
 /// ```
 /// use flowgate::{ConcurrencyLimit, Order};
 /// use std::time::Duration;
@@ -13,24 +13,24 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Order {
-    /// Who came first. Newcomers do not overtake.
+    /// First in, first out. New requests do not overtake.
     #[default]
     Fifo,
-    /// Who came last: under overload some are served in time, where in order of coming everybody would be late.
-    /// A full queue sends away the oldest waiter, not the new caller.
+    /// Last in, first out: under overload, some waiters are served in time, where all would be late in order of arrival. A
+    /// full queue refuses the oldest waiter, not the new caller.
     Lifo,
-    /// [`Fifo`](Self::Fifo) while the queue is sometimes empty, [`Lifo`](Self::Lifo) while it has not been for
-    /// `after` (Facebook's *adaptive LIFO*).
+    /// [`Fifo`](Self::Fifo) while the queue is sometimes empty, [`Lifo`](Self::Lifo) while it has not been empty for `after`
+    /// (Facebook's *adaptive LIFO*).
     AdaptiveLifo {
-        /// How long there has to have been somebody in the queue.
+        /// How long there must have been waiters.
         after: Duration,
     },
-    /// Newcomers take what there is, past everybody in the queue; those are served in order of coming. More goes
-    /// through where slots are held briefly, and a large request can wait for ever.
+    /// New requests take what is available, ahead of all waiters. Waiters are served in order of arrival. Throughput is
+    /// higher where permits are held briefly, but a large request can wait forever.
     Barging,
 }
 
-/// How punctual a wait is, and what it may cost.
+/// The punctuality of waits, and what it may cost.
 /// ```
 /// use flowgate::{LeakyBucket, Precision};
 ///
@@ -41,19 +41,19 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Precision {
-    /// On whole milliseconds, so that many waits share a wake-up.
+    /// Waits end on whole milliseconds, so that many of them share a wake-up.
     Coarse,
-    /// To some microseconds: the queue learns how late wake-ups are here, has whoever is next woken so much earlier (0.1 ms
-    /// and a quarter of its wait at the most), and what is then left, mostly a few microseconds, is waited for awake.
+    /// Waits are accurate to a few microseconds. The queue measures how late wake-ups are on this machine. It wakes the next
+    /// waiter that much earlier, by at most 0.1 ms and at most a quarter of its wait. The waiter spends the rest awake,
+    /// mostly a few microseconds.
     #[default]
     Normal,
-    /// To a fraction of a microsecond: whoever is next is woken early, and watches the clock for the rest. That takes
-    /// a part of a processor which grows with the rate, and blocks a runtime's thread for those
-    /// microseconds.
+    /// Waits are accurate to a fraction of a microsecond: the next waiter is woken early, and watches the clock for the rest.
+    /// That takes a share of a processor which grows with the rate, and blocks a runtime's thread for those microseconds.
     Strict,
 }
 
-/// What the distance to the next grant is counted from.
+/// The instant from which the distance to the next grant is counted.
 ///
 /// ```text
 ///                 ├───────┼───────┼───────┼───────┤  due
@@ -74,12 +74,12 @@ pub enum Precision {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Spacing {
-    /// From the instant at which a grant was due. However late a waiter wakes up, no turn is lost.
+    /// From the scheduled time of a grant. However late a waiter wakes up, no grant is lost.
     #[default]
     Scheduled,
-    /// From the instant at which a waiter really returned, which only itself can tell. The waiter has to look for its
-    /// grant itself: if it has not looked one second after it was woken, it loses its place to those behind it, and enters
-    /// the queue anew when it looks.
+    /// From the instant at which a waiter really returned, which only the waiter itself can determine. The waiter has to look
+    /// for its grant itself. If it has not looked one second after it was woken, it loses its place to those behind it. It
+    /// enters the queue again when it looks.
     AtLeast,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Settings {
     pub(super) order: Order,
     pub(super) precision: Precision,
     pub(super) max_waiters: u32,
-    /// None: without a bound.
+    /// `None`: without a bound.
     pub(super) max_units: Option<u64>,
     pub(super) max_wait_ns: u64,
 }

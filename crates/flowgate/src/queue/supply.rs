@@ -7,7 +7,7 @@ use core::any::Any;
 
 /// A limiter, as its queue sees it.
 pub trait Supply: Send + Sync {
-    /// The queue of those that wait.
+    /// Returns the queue of the limiter.
     fn queue(&self) -> &Queue;
 
     /// [`queue`](Self::queue), for a caller that is about to wait there for `n` units, and asked for them as of `at`.
@@ -22,13 +22,13 @@ pub trait Supply: Send + Sync {
     /// The clock by which grants are timestamped.
     fn clock(&self) -> &Clock;
 
-    /// What a newcomer calls that knows neither the queue nor this trait ([`Queue::pass_limiter`]); none if none does. What
-    /// wraps a limiter returns that of the limiter.
+    /// Returns the function for a new request that knows neither the queue nor this trait ([`Queue::pass_limiter`]). `None`
+    /// if no caller needs one. A type that wraps a limiter returns that of the limiter.
     fn stand_back(&self) -> Option<StandBack> {
         None
     }
 
-    /// What the queue has to know of the limiter.
+    /// Returns what the queue needs from the limiter: its facts.
     fn facts(&self) -> Facts;
 
     /// What [`grant`](Self::grant) would return for `n` units after those that are ahead of `asker`. Takes nothing.
@@ -65,7 +65,7 @@ pub struct Opened<'a> {
 /// [`stand_back`](super::stand_back) for a type of limiter.
 pub(crate) type StandBack = fn(&dyn Any, now_ns: u64, units: Option<u64>) -> Result<(), Denied>;
 
-/// What a queue has to know of its limiter.
+/// What a queue needs to know of its limiter.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// How many units one token is.
@@ -77,7 +77,7 @@ pub struct Facts {
     /// Whether the times of grants are of use. If not, the clock is read only where a waiter has a deadline, or the order
     /// depends on the time.
     pub(crate) wants_dates: bool,
-    /// Whether there may be something to grant. If not, nothing need be asked before more is made possible.
+    /// Whether there may be something to grant. If not, the limiter need not be asked before more is made possible.
     pub(crate) has_more: bool,
 }
 
@@ -105,18 +105,18 @@ impl Facts {
     }
 }
 
-/// Who asks a limiter for an answer, behind a queue that asks for `ahead` units.
+/// The caller that asks a limiter, behind a queue that asks for `ahead` units.
 #[derive(Clone, Copy, Debug)]
 pub enum Asker {
     /// A waiter: the answer is how long it waits, exactly or a lower bound.
     Waiter { ahead: u128 },
-    /// A caller that does not wait: the answer is what it is told. The same, unless a lower bound would leave out something
-    /// of which no time is known.
+    /// A caller that does not wait: the answer is returned to it. It is the same answer, except where a lower bound would
+    /// leave out something of which no time is known.
     Caller { ahead: u128 },
 }
 
 impl Asker {
-    /// The next in the queue.
+    /// The next waiter.
     pub(crate) const HEAD: Self = Self::Waiter { ahead: 0 };
 
     /// How many units are asked for ahead of it.
@@ -146,15 +146,15 @@ pub enum Grantee<'a> {
     /// To a caller that found no waiters. Its time may be before that of other grants, as it may have read the clock
     /// before others did.
     Caller,
-    /// To the next in the queue, which asks for `level` units in total; `receipts` are as many as [`Facts::receipts`] or none,
-    /// and are filled in with what [`Supply::take_back`] gets.
+    /// To the next waiter, in a queue that asks for `level` units in total. `receipts` has [`Facts::receipts`] entries or
+    /// none, which the limiter fills in with what [`Supply::take_back`] gets.
     Waiter {
         level: u128,
         receipts: &'a mut [Receipt],
     },
 }
 
-/// What was granted, from when on.
+/// What was granted, and from when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub(crate) units: u64,
@@ -162,17 +162,17 @@ pub struct Granted {
     pub(crate) at_ns: u64,
 }
 
-/// What a limiter has to know of a reservation, or of a grant, to take it back.
+/// What a limiter needs to take back a reservation or a grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Receipt {
-    /// What the reservation's units count.
+    /// The units per token when the reservation was made.
     pub(crate) units_per_token: u64,
     /// The state that making it left, what had been given back by then, and the epoch of both.
     pub(crate) state: u128,
     pub(crate) given_back: u128,
     pub(crate) epoch: u64,
-    /// The latest time that anybody else had been told when it was made; its own, or a later one, if there is
-    /// no way back to that.
+    /// The latest time that any other caller had been told when it was made; its own, or a later one, if there is no way back
+    /// to that.
     pub(crate) told_before_ns: u64,
 }
 
@@ -181,8 +181,8 @@ pub struct Receipt {
 pub enum Event<'a> {
     /// The queue's flags have become these.
     Flags(u64),
-    /// A turn has ended with this answer, which its owner now knows.
+    /// A wait has ended with this answer, which its owner now knows.
     Answered(&'a Result<Granted, Denied>),
-    /// A turn in the queue was given up before its owner knew an answer.
+    /// A wait in the queue was given up before its owner knew an answer.
     Abandoned,
 }

@@ -35,7 +35,7 @@ impl<'a> Counting<'a> {
         }
     }
 
-    /// How often `turn` asks when it is first polled, and the answer.
+    /// Returns how often `turn` asks when it is first polled, and the answer.
     fn asked_by(&self, turn: &mut Turn) -> (u64, Option<Denied>) {
         let before = self.asked.load(Ordering::Relaxed);
         let answer = match turn.poll(self, Waker::noop()) {
@@ -101,7 +101,7 @@ fn clock() -> ManualClock {
     time
 }
 
-/// Has several wait at `limiter`, which has nothing: each of them asks once.
+/// Has several callers wait at `limiter`, which has nothing: each of them asks once.
 #[track_caller]
 fn check(name: &str, limiter: &dyn Supply) {
     let limiter = Counting::new(limiter);
@@ -165,7 +165,7 @@ fn a_wait_asks_its_limiter_once() {
     check("Gate", &gate);
 }
 
-/// What a refund between the question and the announcement makes possible is seen by that: `keyed/model.rs`.
+/// A refund between the question and the announcement is detected by the announcement: `keyed/model.rs`.
 #[test]
 fn a_wait_for_a_key_asks_once() {
     let time = clock();

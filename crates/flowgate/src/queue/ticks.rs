@@ -4,14 +4,15 @@ use core::fmt;
 use core::future::poll_fn;
 use core::task::{Context, Poll};
 
-/// The instants of a limiter's turns, one after the other, each told when it has come: a metronome that shares the
-/// limit with everybody else.
+/// The instants of a limiter's grants, one after the other.
 ///
-/// A turn is asked for as of the one before. Who is late with one finds those due meanwhile at once, with the instants at
-/// which they were due, and none is lost: what open-loop work is paced by, where the delay between a tick and the
-/// work is part of what is measured.
+/// They are a metronome that shares the limit with all other callers. Each instant is returned when it has come.
 ///
-/// An iterator for threads; for tasks [`tick`](Self::tick), or a `Stream` with the feature `futures`. It ends when the
+/// Each tick is requested as of the one before. A caller that is late with one tick gets the missed ticks immediately, with
+/// the instants for which they were scheduled, and none is lost. Open-loop work is paced in this way: the delay between a
+/// tick and the work is part of what is measured.
+///
+/// Threads use it as an iterator. Tasks use [`tick`](Self::tick), or a `Stream` with the feature `futures`. It ends when the
 /// limiter refuses, which is when it has been [closed](crate::WaitQueue::close) or its queue is full.
 ///
 /// ```
@@ -26,7 +27,7 @@ use core::task::{Context, Poll};
 pub struct Ticks<'a> {
     supply: &'a dyn Supply,
     turn: Turn,
-    /// The turn before.
+    /// The tick before.
     last: Option<Timestamp>,
     is_over: bool,
 }
@@ -41,7 +42,9 @@ impl<'a> Ticks<'a> {
         }
     }
 
-    /// The next instant, once it has come; none when the limiter refuses. Dropping the future loses no tick.
+    /// Returns the next instant, once it has come; `None` when the limiter refuses.
+    ///
+    /// Dropping the future loses no tick.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -60,7 +63,7 @@ impl<'a> Ticks<'a> {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
-    /// [`tick`](Self::tick), polled.
+    /// Polls for the next instant, as [`tick`](Self::tick) does.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Option<Timestamp>> {
         self.poll_with(context.waker())
     }
@@ -87,7 +90,7 @@ impl<'a> Ticks<'a> {
     }
 }
 
-/// Blocks the thread until the next one is due.
+/// Blocks the thread until the next tick is due.
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 impl Iterator for Ticks<'_> {
     type Item = Timestamp;

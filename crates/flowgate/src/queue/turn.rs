@@ -1,4 +1,4 @@
-//! One caller's way through the queue.
+//! One request's way through the queue.
 
 use super::Changes;
 use super::active::{ActiveQueue, State};
@@ -15,15 +15,15 @@ use alloc::vec::Vec;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 
-/// Asks, waits, and is granted or refused; leaves whenever it is dropped.
+/// One request: it asks, waits, and is granted or refused. It leaves the queue whenever it is dropped.
 ///
 /// Every call has to name the same limiter.
 #[derive(Debug)]
 pub struct Turn {
-    /// None: one token.
+    /// `None`: one token.
     pub(crate) units: Option<u64>,
     patience: Patience,
-    /// Dates the grant as if it had been asked for then; none: when it is first polled.
+    /// The time from which the grant is counted, as if it had been asked for then; `None`: when it is first polled.
     pub(crate) since_ns: Option<u64>,
     pub(crate) spacing: Spacing,
     watch: Option<Watch>,
@@ -78,7 +78,7 @@ impl Turn {
         self.patience = Patience::UntilNs(deadline.as_nanos());
     }
 
-    /// When a wait that begins now has to be over.
+    /// Returns when a wait that begins now has to be over.
     pub(crate) fn deadline(&self, clock: &Clock) -> Option<Timestamp> {
         match self.patience {
             Patience::Endless => None,
@@ -91,11 +91,11 @@ impl Turn {
         self.watch = Some(Watch::new(handle));
     }
 
-    /// Goes as far as possible; `waker` is woken when there is more to do.
+    /// Goes as far as possible. `waker` is woken when there is more to do.
     ///
     /// # Panics
     ///
-    /// If it was ready before.
+    /// Panics if it was ready before.
     pub(crate) fn poll(
         &mut self,
         supply: &dyn Supply,
@@ -108,7 +108,7 @@ impl Turn {
         answer
     }
 
-    /// Whether its handle has been cancelled; if not, `waker` is woken when it is.
+    /// Returns whether its handle has been cancelled. If not, `waker` is woken when it is.
     pub(crate) fn is_cancelled(&self, waker: &Waker) -> bool {
         let watch = self.watch.as_ref();
         watch.is_some_and(|watch| watch.is_cancelled(waker))
@@ -153,7 +153,7 @@ impl Turn {
         }
     }
 
-    /// After it was passed over. Its deadline stays.
+    /// Starts again after it was passed over. Its deadline stays.
     #[cold]
     fn begin_anew(&mut self) {
         if let Stage::InLine { request, .. } = core::mem::replace(&mut self.stage, Stage::New)
@@ -163,7 +163,7 @@ impl Turn {
         }
     }
 
-    /// Has its handle take it out of the queue, unless that has been cancelled meanwhile: returns whether it has.
+    /// Has its handle take it out of the queue. Returns whether the handle has been cancelled meanwhile.
     fn is_cancelled_in_line(&self, supply: &dyn Supply) -> bool {
         let (Some(watch), Stage::InLine { ticket, .. }) = (&self.watch, &self.stage) else {
             return false;
@@ -198,7 +198,7 @@ impl Turn {
             deadline_ns: match self.patience {
                 Patience::Endless => u64::MAX,
                 Patience::ForNs(ns) => now_ns.saturating_add(ns),
-                // Too late to wait, but not to be let through.
+                // Too late to wait, but not too late to be admitted.
                 Patience::UntilNs(ns) => ns.max(now_ns),
             },
             spacing: self.spacing,
@@ -250,7 +250,7 @@ impl Turn {
         };
         let place = ticket.place;
         if !state.is_behind(place) || state.needs_service(now_ns) {
-            // Looked at after the flags are up: what is made possible from then on is for those in the queue.
+            // Looked at after the flags are up: what is made possible from then on is for the waiters.
             refusal = match as_announced {
                 Some(_) => as_announced.filter(|_| queue.changes() == Changes::NONE),
                 None => refusal.filter(|_| {
@@ -286,7 +286,7 @@ impl Turn {
         self.alarm = Some(supply.clock().alarm(at, waker.clone()));
     }
 
-    /// Gives up; none if nothing had been granted yet.
+    /// Gives up. Returns `None` if nothing had been granted yet.
     #[cold]
     fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Vec<Receipt>)> {
         let Stage::InLine { ticket, request } = core::mem::replace(&mut self.stage, Stage::Over)
@@ -299,7 +299,7 @@ impl Turn {
         // Not to be dropped under the lock, with whatever its owner does then.
         let _own = state.waiters.forget_waker(ticket);
         if state.needs_service(now_ns) {
-            // Whose turn has come before this one leaves, itself perhaps, had it then.
+            // What can be granted before this one leaves, perhaps to itself, was granted then.
             state = active.serve(state, supply, now_ns, Some(ticket));
         }
         let visit = Visit {
@@ -334,10 +334,10 @@ impl Turn {
     }
 }
 
-/// The answer that somebody finds who looks; none: it was passed over, and has to enter anew.
+/// The answer that a waiter finds when it looks; `None`: it was passed over, and has to enter again.
 type Seen = Option<Result<Granted, Denied>>;
 
-/// Somebody who is in the queue, or has been told, and looks.
+/// A waiter that looks, and is in the queue or has an answer.
 struct Visit<'a> {
     active: &'a Arc<ActiveQueue>,
     supply: &'a dyn Supply,
@@ -346,7 +346,7 @@ struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// Says what it has been told, or looks after the queue.
+    /// Returns the answer, or looks after the queue.
     #[inline(always)]
     fn look(&self, waker: &Waker) -> Poll<Seen> {
         if self.active.served.is_served(self.ticket.number) {
@@ -358,7 +358,7 @@ impl<'a> Visit<'a> {
     #[inline(never)]
     fn look_closely(&self, waker: &Waker) -> Poll<Seen> {
         let state = self.active.lock();
-        // One whose turn is over need not know the time.
+        // A waiter that has its answer need not know the time.
         if self.is_over(&state) {
             return Poll::Ready(self.collect(state, 0));
         }
@@ -369,18 +369,19 @@ impl<'a> Visit<'a> {
         state.waiters.progress(self.ticket) != Progress::InLine
     }
 
-    /// Just what was asked for.
+    /// Returns just what was asked for.
     fn served(&self) -> Granted {
         self.request
             .granted(self.request.since_ns, self.request.units)
     }
 
-    /// Serves who is due, and says what has become of it. If its turn is about to come, it waits for that awake, once.
+    /// Serves the waiters that can be granted, and returns what has become of this one. If it is about to be granted, it
+    /// waits for that awake, once.
     #[inline(never)]
     fn look_round(&self, mut state: LockGuard<'a, State>, waker: &Waker) -> Poll<Seen> {
         let now_ns = self.supply.clock().now().as_nanos();
         state.learn(self.ticket.place, now_ns);
-        // First of all, so that no other one is left to be dropped under the lock when its turn has come.
+        // First of all, so that no other waker is left to be dropped under the lock when this one has been granted.
         let _old = state.waiters.remember(self.ticket.place, waker);
         if state.needs_service(now_ns) {
             state = self.serve(state, now_ns, Some(self.ticket));
@@ -396,7 +397,7 @@ impl<'a> Visit<'a> {
         self.stay(state, now_ns)
     }
 
-    /// Remains in the queue, and lets go of the lock.
+    /// Remains in the queue, and releases the lock.
     #[inline(always)]
     fn stay(&self, state: LockGuard<'a, State>, now_ns: u64) -> Poll<Seen> {
         let awake_until_ns = state.awake_until_ns(self.ticket.place, now_ns);
@@ -422,14 +423,14 @@ impl<'a> Visit<'a> {
         if self.is_over(&state) {
             return Poll::Ready(self.collect(state, now_ns));
         }
-        // Somebody was faster. Not again: others want to run, too.
+        // Another caller was faster. Not again: others want to run, too.
         state.untime();
         let state = self.serve(state, now_ns, None);
         self.active.end(state);
         Poll::Pending
     }
 
-    /// Leaves with what it has been told, or has.
+    /// Leaves with its answer, or with what it has been granted.
     #[inline(always)]
     fn collect(&self, mut state: LockGuard<'a, State>, now_ns: u64) -> Seen {
         if state.waiters.progress(self.ticket) == Progress::Served {

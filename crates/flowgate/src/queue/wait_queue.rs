@@ -3,12 +3,12 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
-/// The waiters of a limiter: how many there are, and the rules by which they are served.
+/// The waiters of a limiter, and the rules by which they are served.
 ///
-/// A view, made by `queue()` of every limiter. All rules can be changed at any time, and hold from then on.
+/// `queue()` of every limiter returns this view. All rules can be changed at any time. The new rules hold from then on.
 ///
-/// Joining, leaving and being served cost the same however many wait; with a deadline, the logarithm of all waits in the process that have
-/// one. A change of quota looks at everybody in the queue.
+/// Joining, leaving and being served cost the same for any number of waiters. A deadline adds the logarithm of the number of
+/// waits with a deadline in the process. A change of the quota looks at every waiter.
 ///
 /// | rule | default |
 /// |---|---|
@@ -34,7 +34,7 @@ impl<'a> WaitQueue<'a> {
         Self(supply)
     }
 
-    /// How many wait.
+    /// Returns the number of waiters.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -55,22 +55,22 @@ impl<'a> WaitQueue<'a> {
         self.active().lock().waiters.waiters() as usize
     }
 
-    /// Whether nobody waits.
+    /// Returns whether there are no waiters.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// How many units those who wait ask for together.
+    /// Returns the number of units that all waiters ask for together.
     pub fn units(self) -> u128 {
         self.active().lock().waiters.units()
     }
 
-    /// Who is next.
+    /// Sets the order in which waiters are served.
     pub fn set_order(self, order: Order) -> Self {
         self.change(|rules| rules.order = order)
     }
 
-    /// How punctual a wait is.
+    /// Sets the punctuality of waits.
     ///
     /// ```
     /// use flowgate::{LeakyBucket, Precision};
@@ -84,8 +84,10 @@ impl<'a> WaitQueue<'a> {
         self.change(|rules| rules.precision = precision)
     }
 
-    /// How many may wait: 0 and more, 4,294,967,294 at the most. Who would be one too many is refused with
-    /// [`is_queue_full`](crate::Denied::is_queue_full); under [`Order::Lifo`], the oldest is. Those in the queue stay.
+    /// Sets the maximum number of waiters: 0 to 4,294,967,294.
+    ///
+    /// A caller that would exceed it is refused with [`is_queue_full`](crate::Denied::is_queue_full); under [`Order::Lifo`],
+    /// the oldest waiter is refused instead. A new maximum removes no waiters from the queue.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -100,7 +102,9 @@ impl<'a> WaitQueue<'a> {
         self.change(|rules| rules.max_waiters = waiters)
     }
 
-    /// How many units those who wait may ask for together. Otherwise as [`set_max_waiters`](Self::set_max_waiters).
+    /// Sets the maximum number of units that all waiters ask for together.
+    ///
+    /// A caller that would exceed it is refused as with [`set_max_waiters`](Self::set_max_waiters).
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -114,15 +118,18 @@ impl<'a> WaitQueue<'a> {
         self.change(|rules| rules.max_units = Some(units))
     }
 
-    /// How long a newcomer may have to wait. Who would have to wait longer, as far as that is known, is refused with
-    /// [`is_queue_full`](crate::Denied::is_queue_full).
+    /// Sets the maximum wait of a new caller.
+    ///
+    /// A caller that is known to wait longer is refused with [`is_queue_full`](crate::Denied::is_queue_full).
     pub fn set_max_wait(self, wait: Duration) -> Self {
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         self.change(|rules| rules.max_wait_ns = wait_ns)
     }
 
-    /// Ends the limiter's service for good: whoever waits is refused, and whoever comes, by whichever verb that takes
-    /// something, with [`is_closed`](crate::Denied::is_closed). What was granted can still be given back.
+    /// Closes the limiter for good.
+    ///
+    /// All waiters are refused with [`is_closed`](crate::Denied::is_closed), and so are all later calls that acquire
+    /// something, by whichever method. What was granted can still be returned.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -140,7 +147,7 @@ impl<'a> WaitQueue<'a> {
         active.end(state);
     }
 
-    /// Whether it has been [closed](Self::close).
+    /// Returns whether the limiter has been [closed](Self::close).
     pub fn is_closed(self) -> bool {
         self.active().lock().is_closed
     }

@@ -1,4 +1,4 @@
-//! Who stands in the queue, in the order of coming.
+//! The waiters in the queue, in the order in which they came.
 
 use super::settings::Spacing;
 use super::supply::Receipt;
@@ -6,29 +6,29 @@ use crate::verdict::Denied;
 use alloc::vec::Vec;
 use core::task::Waker;
 
-/// What somebody comes for.
+/// What a waiter asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) units: u64,
-    /// Whether that is a token, however it is divided.
+    /// Whether `units` are one token, however it is divided.
     pub(super) is_token: bool,
-    /// The earliest that the grant may be dated.
+    /// The earliest timestamp that the grant may have.
     pub(super) since_ns: u64,
-    /// The latest that it may be.
+    /// The latest timestamp that the grant may have.
     pub(super) deadline_ns: u64,
     pub(super) spacing: Spacing,
-    /// Whether it has to be told when its turn came.
+    /// Whether the waiter has to be told the time of its grant.
     pub(super) wants_date: bool,
 }
 
 impl Request {
-    /// Whether somebody has to look at a clock for it.
+    /// Whether a clock has to be read for it.
     fn needs_time(&self) -> bool {
         self.deadline_ns != u64::MAX || self.wants_date
     }
 }
 
-/// What somebody has been told, and has not heard yet.
+/// An answer that a waiter has been given, and has not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Granted {
@@ -36,54 +36,54 @@ pub(super) enum Answer {
         units: u64,
     },
     Refused(Denied),
-    /// It did not come to take its turn: it has to enter anew.
+    /// The waiter did not come to take its grant: it has to enter again.
     PassedOver,
 }
 
-/// What somebody in the queue is known by: the place in the slab, which is somebody else's later, and the number in the
-/// order of coming, which is not.
+/// The identity of a waiter: its place in the slab, which another waiter may have later, and its number in the order of
+/// arrival, which is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     pub(super) place: u32,
     pub(super) number: u64,
 }
 
-/// How far somebody has come who got a ticket, and has not taken its entry away.
+/// The progress of a waiter that got a ticket, and has not taken its entry away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     InLine,
     /// There is an answer for it.
     Told,
-    /// It has what it asked for, and no entry any longer.
+    /// It has what it asked for, and no longer has an entry.
     Served,
 }
 
 /// A list through a slab: entering, leaving from anywhere, and going next cost the same however long it is.
 ///
-/// A waiter keeps its place in the slab until it takes its entry away itself; or until it is served, if there is nothing
-/// that it has to be told besides.
+/// A waiter keeps its place in the slab until it takes its entry away itself; or until it is served, if it does not have to
+/// be told more than that.
 ///
-/// In this order in memory: first what every turn writes.
+/// The order of the fields in memory matters: first what every grant writes.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Waiters {
-    /// How many have ever come.
+    /// The number of waiters that have ever come.
     came: u64,
-    /// What those in the queue ask for together.
+    /// The units that all waiters ask for together.
     units: Sum,
     oldest: u32,
     newest: u32,
     /// The first of the vacant entries, [`NONE`] if there are none.
     vacant: u32,
-    /// How many are in the queue.
+    /// The number of waiters in the queue.
     waiters: u32,
     slab: Vec<Entry>,
-    /// How many have been told something, and have not heard it yet.
+    /// The number of waiters that have an answer, and have not read it yet.
     told: u32,
-    /// How many in the queue have a deadline, or want to know when their turn comes.
+    /// The number of waiters in the queue that have a deadline, or want to know the time of their grant.
     timed: u32,
-    /// What those who have been granted something hold, if the limiter gives receipts: as many for each entry as it gives.
-    /// Beside the slab: that is smaller for it.
+    /// The receipts of the waiters that have been granted something, if the limiter gives receipts: `receipts_each` for each
+    /// entry. They are kept beside the slab, so that the slab is smaller.
     receipts: Vec<Receipt>,
     receipts_each: usize,
 }
@@ -93,11 +93,11 @@ pub(super) struct Waiters {
 #[repr(C, packed(8))]
 struct Sum(u128);
 
-/// A cache line each, so that two threads who work on two of them do not get into each other's way.
+/// An entry takes a cache line of its own, so that two threads that work on two entries do not delay each other.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Entry {
-    /// Of somebody in the queue.
+    /// The waker of a waiter in the queue.
     waker: Option<Waker>,
     stage: Stage,
 }
@@ -109,20 +109,20 @@ enum Stage {
     Vacant { next: u32 },
 }
 
-/// Somebody who waits. The fields of the request are its own, so that it fits.
+/// A waiter. The fields of the request are inlined, so that it fits.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     number: u64,
     units: u64,
     since_ns: u64,
     deadline_ns: u64,
-    /// Who came last before it; of the oldest, whoever that was.
+    /// The waiter that came last before it; for the oldest waiter, any former one.
     ahead: u32,
     behind: u32,
     is_token: bool,
     spacing: Spacing,
     wants_date: bool,
-    /// Whether it asks for as many units still as when it came.
+    /// Whether it still asks for as many units as when it came.
     is_as_it_came: bool,
 }
 
@@ -150,14 +150,14 @@ impl Waiter {
 
 const NONE: u32 = u32::MAX;
 
-/// The most that a queue can hold.
+/// The largest number of waiters in a queue.
 pub(super) const MOST_WAITERS: u32 = u32::MAX - 1;
 
-/// A slab of no more entries than this is kept when all have left.
+/// A slab of at most this number of entries is kept when all waiters have left.
 const KEPT: usize = 64;
 
 impl Waiters {
-    /// How much of it every turn writes.
+    /// The number of bytes that every grant writes.
     #[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
     pub(super) const WRITTEN_BYTES: usize = core::mem::offset_of!(Self, slab);
 
@@ -189,7 +189,7 @@ impl Waiters {
         self.units.0
     }
 
-    /// Whether anybody in the queue has a deadline, or wants to know when its turn comes.
+    /// Whether any waiter in the queue has a deadline, or wants to know the time of its grant.
     pub(super) fn needs_time(&self) -> bool {
         self.timed > 0
     }
@@ -202,41 +202,41 @@ impl Waiters {
         (self.newest != NONE).then_some(self.newest)
     }
 
-    /// Who came next after `index`, which is in the queue.
+    /// Returns the waiter that came next after `index`, which is in the queue.
     pub(super) fn behind(&self, index: u32) -> Option<u32> {
         let behind = self.waiter(index).behind;
         (behind != NONE).then_some(behind)
     }
 
-    /// Who came last before `index`, which is in the queue.
+    /// Returns the waiter that came last before `index`, which is in the queue.
     pub(super) fn ahead(&self, index: u32) -> Option<u32> {
         let ahead = self.waiter(index).ahead;
         (index != self.oldest).then_some(ahead)
     }
 
-    /// What `index`, which is in the queue, asks for.
+    /// Returns what `index`, which is in the queue, asks for.
     pub(super) fn request(&self, index: u32) -> Request {
         self.waiter(index).request()
     }
 
-    /// The number of `index`, which is in the queue, if there is nothing that it does not know when it is granted what it
-    /// asks for: neither how much nor, if it wants to, when.
+    /// Returns the number of `index`, which is in the queue, if the number alone tells it all when it is granted. That is so
+    /// if it gets what it asked for when it came, and does not want to know the time.
     pub(super) fn number_that_says_all(&self, index: u32) -> Option<u64> {
         let waiter = self.waiter(index);
         (waiter.is_as_it_came && !waiter.wants_date).then_some(waiter.number)
     }
 
-    /// Whether anybody has been told something and has not heard it yet.
+    /// Whether any waiter has an answer, and has not read it yet.
     pub(super) fn has_told(&self) -> bool {
         self.told > 0
     }
 
-    /// Whom to wake for `index`: somebody, if it is in the queue.
+    /// Returns the waker of `index`: always one, if it is in the queue.
     pub(super) fn waker(&self, index: u32) -> Option<Waker> {
         self.slab[index as usize].waker.clone()
     }
 
-    /// From now on, `waker` is to be woken for `index`, which is in the queue. Returns who was until now, if somebody else.
+    /// Sets the waker of `index`, which is in the queue. Returns the one before, if that was another.
     pub(super) fn remember(&mut self, index: u32, waker: &Waker) -> Option<Waker> {
         let known = &mut self.slab[index as usize].waker;
         match known {
@@ -245,7 +245,7 @@ impl Waiters {
         }
     }
 
-    /// Nobody is to be woken any longer for whoever got `ticket`, if it is in the queue. Returns who was until now.
+    /// Removes and returns the waker of the waiter with `ticket`, if that is in the queue.
     pub(super) fn forget_waker(&mut self, ticket: Ticket) -> Option<Waker> {
         if self.progress(ticket) != Progress::InLine {
             return None;
@@ -267,7 +267,7 @@ impl Waiters {
         }
     }
 
-    /// How far whoever got `ticket` has come.
+    /// Returns the progress of the waiter with `ticket`.
     pub(super) fn progress(&self, ticket: Ticket) -> Progress {
         match self
             .slab
@@ -280,7 +280,7 @@ impl Waiters {
         }
     }
 
-    /// Lets somebody stand in the queue; none if that has [`MOST_WAITERS`].
+    /// Adds a waiter to the queue. Returns `None` if the queue has [`MOST_WAITERS`].
     pub(super) fn enter(&mut self, request: Request, waker: Waker) -> Option<Ticket> {
         if self.waiters + self.told == MOST_WAITERS {
             return None;
@@ -336,7 +336,7 @@ impl Waiters {
         })
     }
 
-    /// Has `index`, which is in the queue, ask for so many units.
+    /// Has `index`, which is in the queue, ask for `units` units.
     pub(super) fn ask(&mut self, index: u32, units: u64) {
         let waiter = self.waiter_mut(index);
         let before = core::mem::replace(&mut waiter.units, units);
@@ -349,7 +349,7 @@ impl Waiters {
         self.receipts_each > 0
     }
 
-    /// Where the limiter, which gives `each` of them, writes the receipts for what it grants `index`.
+    /// Returns where the limiter, which gives `each` receipts, writes those for what it grants `index`.
     pub(super) fn receipts_to_keep(
         &mut self,
         index: u32,
@@ -368,7 +368,7 @@ impl Waiters {
         &mut self.receipts[begin..end]
     }
 
-    /// The receipts for what `index` was granted; none if the limiter gives none.
+    /// Returns the receipts for what `index` was granted; none if the limiter gives none.
     pub(super) fn receipts(&self, index: u32) -> &[Receipt] {
         let (begin, end) = self.receipts_of(index);
         self.receipts.get(begin..end).unwrap_or_default()
@@ -379,7 +379,7 @@ impl Waiters {
         (begin, begin + self.receipts_each)
     }
 
-    /// Takes `index` out of the queue and leaves it an answer. What is to be woken is returned.
+    /// Takes `index` out of the queue and leaves an answer for it. Returns its waker.
     pub(super) fn tell(&mut self, index: u32, answer: Answer) -> Option<Waker> {
         let number = self.unlink(index);
         self.told += 1;
@@ -388,7 +388,7 @@ impl Waiters {
         entry.waker.take()
     }
 
-    /// Takes `index`, which has been told nothing, out of the queue and its entry away. What is to be woken is returned.
+    /// Takes `index`, which has no answer, out of the queue and removes its entry. Returns its waker.
     pub(super) fn remove(&mut self, index: u32) -> Option<Waker> {
         self.unlink(index);
         let waker = self.slab[index as usize].waker.take();
@@ -396,7 +396,7 @@ impl Waiters {
         waker
     }
 
-    /// Takes away the entry of `index`, which is not in the queue any longer, and what it has been told.
+    /// Removes the entry of `index`, which is no longer in the queue, and returns its answer.
     pub(super) fn collect(&mut self, index: u32) -> Answer {
         let Stage::Told { answer, .. } = self.slab[index as usize].stage else {
             unreachable!("it has been told");
@@ -417,7 +417,7 @@ impl Waiters {
         }
     }
 
-    /// Takes `index` out of the queue, and says its number.
+    /// Takes `index` out of the queue, and returns its number.
     fn unlink(&mut self, index: u32) -> u64 {
         let waiter = self.waiter(index);
         let Waiter {
@@ -429,7 +429,7 @@ impl Waiters {
         let request = waiter.request();
         match (index == self.oldest, behind) {
             (true, NONE) => (self.oldest, self.newest) = (NONE, NONE),
-            // Its entry is not touched: it may be in the cache of whoever serves it.
+            // The entry of the waiter is not touched: it may be in the cache of the thread that serves it.
             (true, behind) => self.oldest = behind,
             (false, NONE) => {
                 self.newest = ahead;
@@ -512,7 +512,7 @@ mod tests {
         assert!(!queue.has_told());
     }
 
-    /// Whoever has its entry since.
+    /// Another waiter may have its entry since.
     #[test]
     fn who_has_no_entry_any_longer_has_been_served() {
         let mut queue = Waiters::new();
@@ -550,7 +550,7 @@ mod tests {
         assert_eq!(queue.number_that_says_all(one.place), None);
     }
 
-    /// Whoever serves the queue looks at a clock while there is such a one, and not after.
+    /// The caller that serves the queue looks at a clock while there is such a waiter, and not after.
     #[test]
     fn a_line_needs_the_time_while_somebody_in_it_does() {
         let mut queue = Waiters::new();

@@ -1,4 +1,4 @@
-//! Why a quota was refused.
+//! The reasons why a quota is refused.
 
 use core::fmt;
 
@@ -6,9 +6,10 @@ use super::excerpt::{Excerpt, Span};
 use super::ratio;
 use super::unit::Period;
 
-/// A quota, or a setting of a limiter, that cannot be honoured; it names the value and the range.
+/// An error for a quota or a setting that is out of range.
 ///
-/// A text form is quoted, with the word that is wrong and where it stands:
+/// The message names the value and the range. If the quota was text, the message quotes it, with the wrong word and its
+/// position:
 ///
 /// ```
 /// use flowgate::Quota;
@@ -21,15 +22,15 @@ use super::unit::Period;
 /// );
 /// ```
 ///
-/// The message is one line, and short however long the text was. The error is `Copy` and allocates
-/// nothing, so that a constructor that returns it can be used in a constant.
+/// The message is one short line, however long the text was. The error is `Copy` and allocates nothing, so that a constructor
+/// that returns it can be used in a constant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct QuotaError {
     reason: Reason,
     excerpt: Option<Excerpt>,
 }
 
-/// What was wrong.
+/// The reason of the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     // Values.
@@ -64,7 +65,7 @@ pub(crate) enum Reason {
     },
     /// Two quotas for a limiter that takes one.
     OneQuota,
-    /// Windows that begin when the wall clock says, where there is none.
+    /// Windows aligned to the wall clock, on a system without one.
     #[cfg(not(feature = "std"))]
     NoWallClock,
     /// Nothing on one side of a ";".

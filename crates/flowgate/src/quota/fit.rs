@@ -1,17 +1,17 @@
 //! How the states of two quotas share the 112 bits of one word.
 //!
-//! Each quota has a theoretical arrival time, which is counted in ticks from a common base, so that one token and one
-//! nanosecond are whole numbers of ticks. The time that is stored is at most the burst ahead of the last grant, so the burst
-//! in ticks, with some room for the clock to move in until the base follows it, is what a share has to hold:
+//! Each quota has a theoretical arrival time. It is counted in ticks from a common base, so that one token and one nanosecond
+//! are whole numbers of ticks. The stored time is at most the burst ahead of the last grant. So a share has to hold the burst
+//! in ticks, and some room for the clock to move until the base follows it:
 //!
 //! ```text
 //!   "10/s burst 5; 1000/day"       burst of 5 at 1 tick per ns:  500,000,000 ticks         29 bits
 //!                                  burst of 1000, likewise:      86,400,000,000,000 ticks  47 bits
 //! ```
 //!
-//! The rest goes to the share whose clock can move the least. Where both bursts in ticks take more than 112 bits, times are
-//! kept in *grains*, powers of two of a tick, and rounded up at each grant, toward refusing: as fine as fits, and never
-//! coarser than 1/1024 of a unit.
+//! The rest goes to the share whose clock can move the least. If the two bursts take more than 112 bits in ticks, times are
+//! kept in *grains*, which are powers of two of a tick. Each grant is then rounded up, toward refusing. Grains are as fine as
+//! possible, and never coarser than 1/1024 of a unit.
 
 use super::{Quota, TICKS_END};
 
@@ -32,7 +32,7 @@ pub(crate) struct Share {
     pub(crate) grain: u32,
 }
 
-/// What a quota asks of its share.
+/// What a quota needs of its share.
 #[derive(Clone, Copy)]
 struct Need {
     burst_ticks: u128,

@@ -1,4 +1,4 @@
-//! What is allowed: how much, per how long, how much at once.
+//! [`Quota`]: how much is allowed per period, and how much in one burst.
 
 mod display;
 mod error;
@@ -29,13 +29,13 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// How much is allowed: a count per period, and how much of it at once.
+/// A rate and a burst: how many tokens are allowed per period.
 ///
-/// A quota is a plain value: copy it, compare it, put it in a constant or a configuration file. It
-/// says what is allowed and nothing about how that is enforced; a limiter does that.
+/// A quota is a plain value: copy it, compare it, put it in a constant or a configuration file. It states what is allowed. A
+/// limiter enforces it.
 ///
-/// The rate is kept as the fraction that was written, never as a floating-point number and never
-/// cut to whole nanoseconds, so it does not drift: 3 per second is 3 per second after a year.
+/// The rate is kept as the fraction that was written. It is never a floating-point number and never cut to whole nanoseconds,
+/// so it does not drift: 3 per second is still exactly 3 per second after a year.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,15 +51,17 @@ const DAY: u64 = 24 * HOUR;
 ///
 /// # Burst
 ///
-/// The burst is the most that can be taken at one instant after a rest. It is the count unless it
-/// is set: `Quota::per_minute(60)` allows 60 at once, `Quota::per_minute(60).burst(1)` one each
-/// second. (A [`LeakyBucket`](crate::LeakyBucket) takes 1 where none is set, and a window has no burst.)
+/// The burst is the most tokens that can be taken at one instant after idle time. By default it is the count.
+/// `Quota::per_minute(60)` allows a burst of 60; `Quota::per_minute(60).burst(1)` allows one operation each second.
+///
+/// Limiters differ if no burst is set: a [`LeakyBucket`](crate::LeakyBucket) uses 1, and a window has no burst.
 ///
 /// # Equality
 ///
-/// Two quotas are equal when they were written the same: 60 per minute is not 1 per second, though
-/// with the same burst they allow the same, and a burst that was set is not one that goes without saying. [`Display`](core::fmt::Display),
-/// [`FromStr`](core::str::FromStr), serde (feature `serde`) and `==` agree: what is printed is
+/// Two quotas are equal if they were written the same. 60 per minute is not equal to 1 per second, though both allow the same
+/// with the same burst. A burst that was set is not equal to the default burst, even if the number is the same.
+///
+/// [`Display`](core::fmt::Display), [`FromStr`](core::str::FromStr), serde (feature `serde`) and `==` agree: printed text is
 /// parsed to an equal quota.
 ///
 /// # Text
@@ -75,11 +77,11 @@ const DAY: u64 = 24 * HOUR;
 ///   plurals. A year is 365 days. There is no month, because months differ in length.
 /// - Also read are `per` in place of `/`; `r`, `req` or `requests` after the count; `rps`, `qps` and `rpm`; and `=` before a
 ///   number: `10 req/s`, `10 per second`, `10rps burst=20`. They are printed in the form above.
-/// - `burst` is the most at once; it is whole, and in bytes where the count is: `burst 20`.
+/// - `burst` is the most tokens in one burst. It is a whole number, and is written in bytes if the count is: `burst 20`.
 /// - `units` is [`units_per_token`](Quota::units_per_token): `units 1000`.
 ///
-/// Decimals are exact: `2.5/s` is 5 per 2 seconds. Where no burst is written it is the count as
-/// written, rounded up: 3 for `2.5/s`, 1 for `0.1/s`.
+/// Decimals are exact: `2.5/s` is 5 per 2 seconds. If no burst is written, it is the written count, rounded up: 3 for `2.5/s`,
+/// 1 for `0.1/s`.
 ///
 /// ```
 /// # use flowgate::Quota;
@@ -102,10 +104,9 @@ const DAY: u64 = 24 * HOUR;
 ///
 /// # Range
 ///
-/// Every count from 1 to 10⁹ per second, minute, hour or day is accepted with every burst from 1 to
-/// 10⁹. Beyond that a quota is accepted wherever it can be kept exactly, and refused elsewhere.
-/// With the rate in lowest terms as c units per p nanoseconds (c = count × units per token,
-/// shortened):
+/// Every count from 1 to 10⁹ per second, minute, hour or day is accepted with every burst from 1 to 10⁹. Other quotas are
+/// accepted if they can be kept exactly, and refused otherwise. The table uses the rate in lowest terms: *c* units per *p*
+/// nanoseconds, where *c* starts as count × units per token.
 ///
 /// | | range |
 /// |---|---|
@@ -115,24 +116,24 @@ const DAY: u64 = 24 * HOUR;
 /// | units per token | 1 to 2³² |
 /// | burst × units per token | 1 to 2⁶⁴ − 1, and times p less than 2⁹³ |
 ///
-/// So 10 GiB per second is accepted, as it shortens to 4,194,304 per 390,625 ns; 3,000,000,001 per
-/// second cannot be shortened and is refused.
+/// For example, 10 GiB per second is accepted, because it shortens to 4,194,304 per 390,625 ns. 3,000,000,001 per second cannot
+/// be shortened, and is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quota {
     count: u64,
     period_ns: u64,
-    /// With `is_burst_set`, a [`Burst`]: apart from each other, so that every limiter is 8 bytes smaller.
+    /// The tokens of a [`Burst`]. `is_burst_set` is a separate field, so that every limiter is 8 bytes smaller.
     burst_tokens: u64,
     scale: u64,
     measure: Measure,
     is_burst_set: bool,
 }
 
-/// The most tokens at once. It makes a difference who says so: some limiters take another burst than
-/// the count where none was set, and some cannot have one.
+/// The most tokens in one burst, and whether the caller set it. Without a set burst, some limiters use another burst than the
+/// count. Some limiters cannot have a burst.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Burst {
-    /// It goes without saying.
+    /// The default burst.
     Implied(u64),
     /// It was set.
     Set(u64),
@@ -146,7 +147,7 @@ impl Burst {
     }
 }
 
-/// What a quota counts. It decides how the quota is written, and nothing else.
+/// What a quota counts. It affects only how the quota is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Measure {
     Operations,
@@ -154,12 +155,12 @@ enum Measure {
 }
 
 impl Quota {
-    /// `count` per second, and as many at once.
+    /// Creates a quota of `count` per second, with a burst of `count`.
     ///
     /// # Panics
     ///
-    /// Where [`Quota::new`] returns an error: if `count` is 0, or over 2³¹ and not
-    /// [exact](Quota#range). In a constant this is a compile error.
+    /// Panics if [`Quota::new`] would return an error: if `count` is 0, or is over 2³¹ and not [exact](Quota#range). In a
+    /// constant, this is a compile error.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -173,12 +174,12 @@ impl Quota {
         Self::per(count, SECOND)
     }
 
-    /// `count` per minute, and as many at once.
+    /// Creates a quota of `count` per minute, with a burst of `count`.
     ///
     /// # Panics
     ///
-    /// Where [`Quota::new`] returns an error: if `count` is 0, or over 2³¹ and not
-    /// [exact](Quota#range). In a constant this is a compile error.
+    /// Panics if [`Quota::new`] would return an error: if `count` is 0, or is over 2³¹ and not [exact](Quota#range). In a
+    /// constant, this is a compile error.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -190,12 +191,12 @@ impl Quota {
         Self::per(count, MINUTE)
     }
 
-    /// `count` per hour, and as many at once.
+    /// Creates a quota of `count` per hour, with a burst of `count`.
     ///
     /// # Panics
     ///
-    /// Where [`Quota::new`] returns an error: if `count` is 0, or over 2³¹ and not
-    /// [exact](Quota#range). In a constant this is a compile error.
+    /// Panics if [`Quota::new`] would return an error: if `count` is 0, or is over 2³¹ and not [exact](Quota#range). In a
+    /// constant, this is a compile error.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -207,12 +208,12 @@ impl Quota {
         Self::per(count, HOUR)
     }
 
-    /// `count` per day of 24 hours, and as many at once.
+    /// Creates a quota of `count` per day of 24 hours, with a burst of `count`.
     ///
     /// # Panics
     ///
-    /// Where [`Quota::new`] returns an error: if `count` is 0, or over 2³¹ and not
-    /// [exact](Quota#range). In a constant this is a compile error.
+    /// Panics if [`Quota::new`] would return an error: if `count` is 0, or is over 2³¹ and not [exact](Quota#range). In a
+    /// constant, this is a compile error.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -238,11 +239,11 @@ impl Quota {
         }
     }
 
-    /// `count` per `period`, and as many at once.
+    /// Creates a quota of `count` per `period`, with a burst of `count`.
     ///
     /// # Errors
     ///
-    /// If the count or the period is zero, or they are out of [range](Quota#range).
+    /// Returns [`QuotaError`] if `count` or `period` is zero, or if they are out of [range](Quota#range).
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -274,11 +275,11 @@ impl Quota {
         Self::kept(count, period, Burst::Implied(count), 1, Measure::Operations)
     }
 
-    /// One in every `every`, and one at once: evenly spaced operations.
+    /// Creates a quota of one operation in every `every`, with a burst of 1.
     ///
     /// # Errors
     ///
-    /// If `every` is zero, or 2⁶³ ns (292 years) or more.
+    /// Returns [`QuotaError`] if `every` is zero, or 2⁶³ ns (292 years) or more.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -293,12 +294,11 @@ impl Quota {
         Self::new(1, every)
     }
 
-    /// The same rate, with at most `n` tokens at once.
+    /// Returns the same rate with a burst of `n` tokens.
     ///
     /// # Panics
     ///
-    /// Where [`try_burst`](Quota::try_burst) returns an error. In a constant this is a compile
-    /// error.
+    /// Panics if [`try_burst`](Quota::try_burst) would return an error. In a constant, this is a compile error.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -314,12 +314,12 @@ impl Quota {
         }
     }
 
-    /// The same rate, with at most `n` tokens at once.
+    /// Returns the same rate with a burst of `n` tokens, or an error.
     ///
     /// # Errors
     ///
-    /// If `n` is 0, or too large to be kept exactly at this rate (see [Range](Quota#range); 10⁹ is
-    /// never too large for a count of 1 to 10⁹ per second, minute, hour or day).
+    /// Returns [`QuotaError`] if `n` is 0, or is too large to be kept exactly at this rate. [Range](Quota#range) has the
+    /// bounds: up to 10⁹, `n` is never too large for a count of 1 to 10⁹ per second, minute, hour or day.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -333,12 +333,13 @@ impl Quota {
         QuotaError::wrap(self.with_burst(Burst::Set(n)))
     }
 
-    /// The same rate, with as much at once as the rate yields in `time`: rounded down to whole
-    /// tokens, at least 1.
+    /// Returns the same rate, with the tokens that it yields in `time` as burst.
+    ///
+    /// The burst is rounded down to whole tokens, and is at least 1.
     ///
     /// # Errors
     ///
-    /// If that is too large to be kept exactly at this rate (see [Range](Quota#range)).
+    /// Returns [`QuotaError`] if the burst is too large to be kept exactly at this rate (see [Range](Quota#range)).
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -366,12 +367,12 @@ impl Quota {
 
     /// Divides a token into `units`, so that an operation can cost part of one.
     ///
-    /// The count and the burst stay in tokens; a limiter built from the quota takes costs, and
-    /// reports what is left, in units.
+    /// The count and the burst stay in tokens. A limiter that is built from the quota takes costs in units, and reports what is
+    /// left in units.
     ///
     /// # Errors
     ///
-    /// If `units` is 0 or over 2³², or the rate in units or the burst in units is out of
+    /// Returns [`QuotaError`] if `units` is 0 or over 2³², or if the rate in units or the burst in units is out of
     /// [range](Quota#range).
     ///
     /// ```
@@ -392,7 +393,9 @@ impl Quota {
         ))
     }
 
-    /// The same quota, written in bytes: a token is a byte. Only the text form changes.
+    /// Returns the same quota, written in bytes: a token is a byte.
+    ///
+    /// Only the text form changes.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -407,7 +410,7 @@ impl Quota {
         }
     }
 
-    /// How many tokens are allowed per [`period`](Quota::period).
+    /// Returns the number of tokens that are allowed per [`period`](Quota::period).
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -418,7 +421,7 @@ impl Quota {
         self.count
     }
 
-    /// The time in which [`count`](Quota::count) tokens are allowed.
+    /// Returns the time in which [`count`](Quota::count) tokens are allowed.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -430,7 +433,7 @@ impl Quota {
         Duration::from_nanos(self.period_ns)
     }
 
-    /// The most tokens allowed at once.
+    /// Returns the burst: the most tokens that can be taken at one instant.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -442,10 +445,10 @@ impl Quota {
         self.burst_tokens
     }
 
-    /// The burst if one was set, by [`burst`](Quota::burst), [`burst_for`](Quota::burst_for) or in the text.
+    /// Returns the burst, if one was set.
     ///
-    /// Where none was, a limiter may have its own: [`LeakyBucket`](crate::LeakyBucket) takes 1, and a window
-    /// has none at all.
+    /// [`burst`](Quota::burst), [`burst_for`](Quota::burst_for) and the text form set it. Limiters differ if no burst is set: a
+    /// [`LeakyBucket`](crate::LeakyBucket) uses 1, and a window has no burst.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -460,8 +463,7 @@ impl Quota {
         }
     }
 
-    /// How many units a token is divided into: 1 unless set by
-    /// [`units_per_token`](Quota::units_per_token).
+    /// Returns the number of units per token: 1, unless [`units_per_token`](Quota::units_per_token) set it.
     ///
     /// ```
     /// # use flowgate::Quota;
@@ -472,13 +474,12 @@ impl Quota {
         self.scale
     }
 
-    /// When the `k`-th of evenly spaced operations is due, the first (`k` = 0) at zero.
+    /// Returns the time of the `k`-th of evenly spaced operations, counted from 0.
     ///
-    /// That is `k` × period / count, rounded up to whole nanoseconds. Each is computed from the
-    /// start and not from the one before, so rounding never adds up. An operation here is one
-    /// token.
+    /// The first operation (`k` = 0) is at zero. The result is `k` × period / count, rounded up to whole nanoseconds. Each time
+    /// is computed from the start and not from the one before, so rounding errors never add up. An operation is one token.
     ///
-    /// `None` if it is later than [`Duration::MAX`].
+    /// The result is `None` if it is later than [`Duration::MAX`].
     ///
     /// ```
     /// # use flowgate::Quota;

@@ -12,8 +12,8 @@ use super::{Burst, Measure, Quota, QuotaError, Reason, ratio};
 ///
 /// # Errors
 ///
-/// If the text is not a quota, or the quota is out of [range](Quota#range). The error quotes the
-/// word that is wrong.
+/// Returns [`QuotaError`] if the text is not a quota, or if the quota is out of [range](Quota#range). The error quotes the word
+/// that is wrong.
 ///
 /// ```
 /// # use flowgate::Quota;

@@ -1,7 +1,8 @@
 use crate::quota::Quota;
 
-/// What a limiter allows, as it would say it to those who ask: its quota, and how what was taken comes back. Made by
-/// [`Limiter::policy`](crate::Limiter::policy) and [`Keyed::policy`](crate::Keyed::policy).
+/// A limiter's quota, and how tokens come back, for headers and other descriptions.
+///
+/// [`Limiter::policy`](crate::Limiter::policy) and [`Keyed::policy`](crate::Keyed::policy) return it.
 ///
 /// ```
 /// use flowgate::{FixedWindow, Limiter, TokenBucket};
@@ -19,10 +20,12 @@ use crate::quota::Quota;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Policy {
-    /// The quota in force.
+    /// The current quota.
     pub quota: Quota,
-    /// Whether a token comes back in each `period / count` of the quota, as long as some are missing and nothing is
-    /// owed. If not, they come in lots (windows, [`Refill::Interval`](crate::Refill::Interval)) or at a changing rate.
+    /// Whether one token comes back in each `period / count` of the quota.
+    ///
+    /// That holds while tokens are missing and there is no debt. If `false`, tokens come back in groups (windows,
+    /// [`Refill::Interval`](crate::Refill::Interval)) or at a changing rate.
     pub is_steady: bool,
 }
 

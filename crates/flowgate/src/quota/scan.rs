@@ -3,7 +3,7 @@
 use super::Reason;
 use super::excerpt::Span;
 
-/// What is wrong, and with which word.
+/// The reason why a text is refused, and the word that is wrong.
 pub(super) struct Fault {
     pub(super) reason: Reason,
     pub(super) word: Span,

@@ -12,10 +12,10 @@ use super::{Burst, Measure, Quota, QuotaError, Reason};
 /// The most quotas that a [`Quotas`] holds.
 pub(super) const MOST: usize = 2;
 
-/// One quota, or two that hold at the same time: a peak rate and a sustained one.
+/// One quota, or two that apply together: a peak rate and a sustained one.
 ///
-/// For APIs that allow 10 requests per second and 1,000 per day. A limiter built from both admits an operation only if both
-/// quotas do.
+/// Use it for APIs that allow, for example, 10 requests per second and 1,000 per day. A limiter that is built from both admits
+/// an operation only if both quotas do.
 ///
 /// ```
 /// use flowgate::{Quota, Quotas};
@@ -29,8 +29,8 @@ pub(super) const MOST: usize = 2;
 ///
 /// # Which pairs make sense
 ///
-/// Every pair is accepted in any order, including pairs of which one quota has no effect. In `"10/s; 1000000/day"` the second
-/// quota is never reached: 10 per second is at most 864,000 per day. The limiter then behaves as the tighter quota says.
+/// Every pair is accepted in any order, including pairs in which one quota has no effect. In `"10/s; 1000000/day"` the second
+/// quota is never reached, because 10 per second is at most 864,000 per day. The tighter quota then decides alone.
 ///
 /// # Amounts
 ///
@@ -40,9 +40,9 @@ pub(super) const MOST: usize = 2;
 ///
 /// # Number
 ///
-/// 1 or 2. Two quotas fit into one 128-bit word, so that a decision on both is one compare-and-swap. Three would leave 37 bits
-/// for each, which is too little for the nanoseconds of a day. A [`Gate`](crate::Gate) combines any number of limiters, also
-/// all or none, at the cost of one decision each.
+/// A value holds 1 or 2 quotas. Two quotas fit into one 128-bit word, so that a decision on both is one compare-and-swap. Three
+/// would leave 37 bits for each, which is too little for the nanoseconds of a day. A [`Gate`](crate::Gate) combines any number
+/// of limiters, also all or none, at the cost of one decision each.
 ///
 /// # Equality
 ///
@@ -68,13 +68,15 @@ pub(super) const MOST: usize = 2;
 /// Each quota must be in its own [range](Quota#range). Every pair with counts from 1 to 10⁹ per second, minute, hour, day or
 /// 30 days and bursts from 1 to 10⁹ is accepted.
 ///
-/// Most pairs are kept exactly: the two bursts, in units of 1/*c* ns with the rate in lowest terms as *c* per *p* ns, may
-/// take 112 bits together. `"10/s burst 5; 1000/day"` takes 76. Beyond that, as in `"999983/s; 999999937/30d"`, each grant
-/// costs more than the quota says, by less than 1/1,000,000 of a unit within the range above and less than 1/1024 of a unit
-/// elsewhere. A burst that cannot be kept to 1/1024 of a unit is refused, with the largest that can.
+/// Most pairs are kept exactly: if the two bursts together take at most 112 bits. A burst is counted here in units of 1/*c* ns,
+/// where *c* per *p* ns is the rate in lowest terms. `"10/s burst 5; 1000/day"` takes 76 bits.
+///
+/// Larger pairs, such as `"999983/s; 999999937/30d"`, are rounded: each grant costs slightly more than the quota states. The
+/// difference is less than 1/1,000,000 of a unit within the range above, and less than 1/1024 of a unit elsewhere. A burst that
+/// cannot be kept to 1/1024 of a unit is refused, and the error names the largest burst that can.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Quotas {
-    /// Those beyond `len` repeat the first.
+    /// Those after `len` repeat the first.
     quotas: [Quota; MOST],
     len: u8,
 }
@@ -138,7 +140,7 @@ impl Quotas {
     ///
     /// # Errors
     ///
-    /// Returns [`QuotaError`] as [`new`](Self::new) does.
+    /// Returns [`QuotaError`] in the same cases as [`new`](Self::new).
     ///
     /// ```
     /// # use flowgate::{Quota, Quotas};
@@ -202,7 +204,9 @@ impl Quotas {
         self.len as usize
     }
 
-    /// Returns whether a limiter keeps these quotas exactly, or with the small error in [Range](#range).
+    /// Reports whether a limiter keeps these quotas exactly.
+    ///
+    /// If not, it keeps them with the small error in [Range](#range).
     ///
     /// ```
     /// # use flowgate::Quotas;
@@ -236,7 +240,7 @@ impl From<Quota> for Quotas {
     }
 }
 
-/// The part of a pair that is to blame.
+/// The part of a pair that is refused.
 #[derive(Clone, Copy)]
 enum Part {
     /// The second quota's count.
@@ -353,7 +357,7 @@ fn read(text: &str) -> Result<Quotas, Fault> {
     })
 }
 
-/// What is between the semicolons.
+/// The parts of the text between the semicolons.
 fn parts(text: &str) -> impl Iterator<Item = Span> + Clone {
     let ends = text.match_indices(SEPARATOR).map(|(at, _)| at);
     let starts = ends.clone().map(|at| at + SEPARATOR.len_utf8());

@@ -1,4 +1,4 @@
-//! A quota in the terms of those who keep it.
+//! A quota in the numbers that limiters use.
 
 use super::{Burst, Quota, QuotaError, Ratio, ratio};
 use core::time::Duration;
@@ -45,11 +45,11 @@ impl Quota {
         }
     }
 
-    /// Limit in units and length in nanoseconds of the window that this quota stands for.
+    /// Limit in units and length in nanoseconds of the window that this quota describes.
     ///
     /// # Errors
     ///
-    /// If a burst was set, or the limit in units is over 64 bits.
+    /// Returns an error if a burst was set, or if the limit in units is over 64 bits.
     pub(crate) const fn window(&self) -> Result<(u64, u64), QuotaError> {
         if let Burst::Set(burst) = self.burst_as_given() {
             return Err(QuotaError::burst_on_window(burst));

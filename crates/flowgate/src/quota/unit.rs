@@ -155,7 +155,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Whether `word` says what is counted, as in "10 req/s".
+/// Whether `word` names what is counted, as in "10 req/s".
 pub(super) fn is_requests(word: &str) -> bool {
     ["r", "req", "reqs", "request", "requests"].contains(&word)
 }

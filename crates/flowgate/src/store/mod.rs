@@ -1,4 +1,4 @@
-//! Where a limiter's state and parameters are stored: building blocks that the limiters share.
+//! Storage of a limiter's state and parameters: building blocks that the limiters share.
 
 pub(crate) mod cell;
 pub(crate) mod ring;

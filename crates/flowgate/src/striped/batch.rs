@@ -7,8 +7,9 @@ use crate::verdict::Denied;
 use core::fmt;
 use core::ops::Deref;
 
-/// **Tokens for one owner, taken by the handful and spent without an atomic operation.** What is left when it is
-/// dropped goes back.
+/// Tokens for one owner, **acquired in batches and spent without an atomic operation**.
+///
+/// Dropping the batch returns the remaining tokens.
 ///
 /// ```
 /// use flowgate::{Batch, ManualClock, TokenBucket};
@@ -25,21 +26,20 @@ use core::ops::Deref;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What it holds counts as admitted when it was taken from the limiter. So whoever looks at what is done may see as
-/// many operations more in a short time as batches hold; a [`Striped`](crate::Striped) limiter does not let that
-/// happen.
+/// Tokens in a batch count as admitted when they were taken from the limiter. So in a short interval, the operations that
+/// really happen can exceed the bound by as many as the batches hold. A [`Striped`](crate::Striped) limiter does not exceed it.
 ///
-/// Nobody else can have what it holds, so do not keep one while idle. What has flowed in again since it was taken is
-/// not given back a second time; to be sure of that, a batch that is kept for long gives back less than it could.
+/// No other caller can use the tokens in a batch, so do not keep one while idle. Tokens that have been refilled since the batch
+/// was filled are not returned a second time. To ensure that, a batch that is kept for long returns fewer tokens than it could.
 pub struct Batch<L>
 where
     L: Deref<Target: Draw>,
 {
     left: u64,
-    /// How many units a token was when it was last filled.
+    /// Units per token when the batch was last filled.
     token: u64,
     size: u64,
-    /// When the oldest of what is left was taken.
+    /// When the oldest of the remaining tokens were taken.
     since: Timestamp,
     limiter: L,
 }
@@ -48,7 +48,9 @@ impl<L> Batch<L>
 where
     L: Deref<Target: Draw>,
 {
-    /// Empty, and to be filled with up to `units` at a time. With 0 or 1 it is filled for each operation.
+    /// Creates an empty batch, which takes up to `units` units at a time.
+    ///
+    /// With 0 or 1, the batch asks the limiter for each operation.
     pub fn new(limiter: L, units: u64) -> Self {
         Self {
             left: 0,
@@ -59,11 +61,11 @@ where
         }
     }
 
-    /// Takes one token, or says why not.
+    /// Acquires one token.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if the batch is empty and the limiter has none; nothing is then taken.
+    /// Returns [`Denied`], and takes nothing, if the batch is empty and the limiter has no token.
     #[inline]
     pub fn try_acquire(&mut self) -> Result<(), Denied> {
         if self.left < self.token {
@@ -73,7 +75,7 @@ where
         Ok(())
     }
 
-    /// Takes `n` units, all or none: units as they were when the batch was last filled.
+    /// Acquires `n` units, all or none, in the units of the last fill.
     ///
     /// ```
     /// # use flowgate::{Batch, TokenBucket};
@@ -88,7 +90,7 @@ where
     ///
     /// # Errors
     ///
-    /// [`Denied`] if the batch has fewer, and the limiter does not have what is missing; nothing is then taken.
+    /// Returns [`Denied`], and takes nothing, if the batch has fewer units and the limiter does not have the rest.
     #[inline]
     pub fn try_acquire_n(&mut self, n: u64) -> Result<(), Denied> {
         if self.left < n {
@@ -98,12 +100,12 @@ where
         Ok(())
     }
 
-    /// How many units it has.
+    /// Returns the number of units in the batch.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// So many units, or a token.
+    /// Fills the batch, and takes `units` units from it, or one token if `None`.
     #[cold]
     #[inline(never)]
     fn fill_and_take(&mut self, units: Option<u64>) -> Result<(), Denied> {
@@ -111,7 +113,7 @@ where
         let n = units.unwrap_or(self.token);
         let missing = n.saturating_sub(self.left);
         if missing > 0 {
-            // Before they are taken: what is given back then is not too much.
+            // Before they are taken, so that the batch never returns too many.
             let now = self.limiter.clock().now();
             let drawn = self
                 .limiter
@@ -126,7 +128,7 @@ where
         Ok(())
     }
 
-    /// What is left, in units as they are now.
+    /// Restates the remaining units in the limiter's current units.
     fn restate(&mut self) {
         let token = self.limiter.supply().0.facts().token;
         if token != self.token {

@@ -1,4 +1,4 @@
-//! [`Striped`]: the public face over [`word::shared`](crate::store::word).
+//! [`Striped`]: the public type over [`word::shared`](crate::store::word).
 
 mod batch;
 mod draw;
@@ -21,12 +21,15 @@ use alloc::sync::Arc;
 use core::fmt;
 use plumbing::{Key, Lots};
 
-/// **Keeps the promise of the limiter in it, at the cost of a local counter**, on any number of threads: some of the
-/// threads share a *stripe* each, of tokens that have been taken from the limiter beforehand. After a rest, up to an
-/// eighth of a burst may be refused that the limiter alone would have granted (below).
+/// Limiter with local reserves of tokens, **at the cost of a local counter**.
 ///
-/// One limiter is one word, and threads that change it at the same time wait for its cache line to come: two are slower
-/// together than one alone, and every further one makes it worse. A stripe is a line of its own.
+/// Groups of threads share a *stripe* each: a local reserve of tokens that were taken from the limiter in advance.
+///
+/// > **Limit:** after an idle period, a striped limiter may refuse up to 1/8 of a burst that the limiter alone would admit.
+///
+/// The state of a plain limiter is one atomic word. Threads that change it at the same time wait for its cache line: two
+/// threads are slower together than one alone, and every further thread makes it worse. Each stripe is on a separate cache
+/// line.
 ///
 /// ```text
 ///   threads    ┊ ╎  ┊      ╎ ┊      ┊  ╎
@@ -46,29 +49,32 @@ use plumbing::{Key, Lots};
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1): what the limiter promises, as what is in a stripe has been taken from the limiter,
-///   and limiter and stripes together never hold more than a burst. Whoever hoards and then spends all at once finds
-///   that the limiter has been filled only as far as that leaves room.
-/// - **Nothing wasted** (C2), **but for dates**: a refusal means that no token is left, in the limiter or in any
-///   stripe. But nobody reads a clock to take from a stripe, so what has been taken from one counts as taken when the
-///   stripe is next seen to be empty. Where the bucket has been full meanwhile, that is worth as many tokens as were
-///   taken from stripes by then: up to an eighth of the burst, and none if the stripes were not in use. They flow in
-///   again at the rate. No limiter that does without the clock can do better: whether they were taken before the
-///   bucket was full or after, it cannot know, and has to take the worse.
-/// - **Honest waits** (C3), **turns** (C6): as the limiter's. While a caller waits in the queue, the stripes are empty and stay
-///   so.
-/// - **Any clock** (C4): as the limiter's, by limiter time, which never runs backward. Taking from a stripe does not read the
-///   clock. So after the clock is set back, tokens from a stripe count at the latest time that the clock has shown. Only when
-///   the stripe is empty, or a request needs more than it holds, the limiter decides at the earlier time.
+/// The guarantees are those of the limiter inside ([guide](crate::guide::guarantees)), with these differences:
 ///
-/// # When
+/// - **Never over-admits** (C1). Tokens in a stripe have been taken from the limiter, so they count as admitted. The limiter
+///   and the stripes together never hold more than a burst. A caller that leaves tokens in the stripes and later spends them in
+///   one burst gets no extra tokens: the limiter has refilled only as far as the tokens in the stripes leave room.
+/// - **Never refuses needlessly** (C2), with one exception. A refusal means that no token is left, neither in the limiter nor
+///   in any stripe. But taking from a stripe does not read the clock. The limiter therefore counts those tokens as taken when
+///   it next finds the stripe empty. If the bucket was full in between, it loses the refill for the tokens that were taken from
+///   stripes by then: at most 1/8 of the burst, and nothing if the stripes were idle. The lost tokens flow in again at the
+///   normal rate. No limiter without a clock reading can avoid this: it cannot know whether tokens were taken before or after
+///   the bucket became full, and must assume the case that admits less.
+/// - **Exact retry-after** (C3) and **FIFO fairness** (C6) are those of the limiter. While a caller waits in the queue, the
+///   stripes are empty and stay empty.
+/// - **Safe under clock anomalies** (C4). The time of the limiter never runs backward. Taking from a stripe does not read the
+///   clock. So after the clock is set back, tokens from a stripe count at the latest time that the clock has shown. The limiter
+///   decides at the earlier time only if the stripe is empty, or if a request needs more than it holds.
 ///
-/// Where one limiter is asked millions of times a second, by several threads. At ten thousand times a second the
-/// limiter alone is as good, and knows when each token was taken. Not where much more is asked for than there is: each
-/// token is then fetched from the limiter when it comes, at several times the limiter's price (of 5,000,000/s, all used
-/// up, 10 million questions a second were answered, and 40 million by the limiter alone).
+/// # When to use it
+///
+/// Use it if several threads ask one limiter millions of times per second. At 10,000 requests per second the limiter alone is
+/// as fast, and has the exact time of each token.
+///
+/// Do not use it if the threads ask for much more than the limiter admits. Each token is then fetched from the limiter when it
+/// flows in, at several times the limiter's price.
 ///
 /// ```text
 ///   ns per admission          1 thread    2 threads, each
@@ -79,38 +85,46 @@ use plumbing::{Key, Lots};
 ///   Batch of 64               ▎    1.3    ▋   3.8      for who may hold 64 back
 /// ```
 ///
-/// (`bench/README.md` says how to measure that again.)
+/// (`bench/README.md` describes how to repeat the measurement.)
 ///
-/// What [`Limiter`] has besides is the limiter's own (`snapshot`, `refund`, `set_quota`, `acquire` where it has to wait, a given
-/// time); everything else is found at [`get_ref`](Self::get_ref), such as `reserve`, `overdraw` and `at`.
+/// The other methods of [`Limiter`] are those of the limiter inside: `snapshot`, `refund`, `set_quota`, decisions at an
+/// explicit timestamp, and `acquire` if it has to wait. Methods that [`Limiter`] does not have, such as `reserve`, `overdraw`
+/// and `at`, are on [`get_ref`](Self::get_ref).
 ///
 /// # How much is shared
 ///
-/// A stripe is given a sixteenth of its most to begin with, if its threads ask for tokens twice within a millisecond,
-/// and twice as much each time that is used up within a quarter of one. All stripes together have at most an eighth
-/// of the burst, and each at most 65,536 units. [`is_shared`](Self::is_shared) tells whether there is enough for
-/// that: a burst of at least 128 tokens for each stripe, and a rate that can be kept in what is left of 128 bits
-/// beside the stripes (up to 16,777,215 per nanosecond in lowest terms; of windows, a limit below 2²³). If not, this
-/// is the limiter alone, until another quota is put in force.
+/// - If the threads of a stripe ask for tokens twice within 1 ms, the stripe gets 1/16 of its maximum.
+/// - It gets twice as much each time that it is used up within 1/4 ms.
+/// - All stripes together hold at most 1/8 of the burst, and each stripe at most 65,536 units.
+///
+/// Sharing has two conditions, and [`is_shared`](Self::is_shared) returns whether both hold:
+///
+/// - The burst is at least 128 tokens for each stripe.
+/// - The rate fits into the part of 128 bits that the stripes leave. This is a rate of up to 16,777,215 per nanosecond in
+///   lowest terms. For windows, it is a limit below 2²³.
+///
+/// Otherwise this type behaves as the limiter alone, until the quota is replaced.
 ///
 /// # Memory
 ///
-/// 128 bytes for each stripe: [`stripes`](Self::stripes) of them, by default two for each processor.
+/// Each of the [`stripes`](Self::stripes) takes 128 bytes. By default, there are two stripes for each processor.
 ///
-/// Source: the counters that are kept in stripes in `java.util.concurrent.atomic.LongAdder` (Doug Lea, 2011). Those
-/// only add; here each stripe is a loan.
+/// Source: the striped counters in `java.util.concurrent.atomic.LongAdder` (Doug Lea, 2011). Those counters only add; here each
+/// stripe is a local reserve.
 pub struct Striped<L> {
     stripes: Arc<[Stripe]>,
     limiter: L,
 }
 
 impl<L: OneWord> Striped<L> {
-    /// In two stripes for each processor that this process may use, 64 at the most.
+    /// Creates a striped limiter with two stripes for each available processor, at most 64.
     pub fn new(limiter: L) -> Self {
         Self::with_stripes(limiter, 2 * processors())
     }
 
-    /// In so many stripes, rounded up to a power of two, of which there are 64 at the most and one at the least.
+    /// Creates a striped limiter with `stripes` stripes, rounded up to a power of two.
+    ///
+    /// There are at least 1 and at most 64 stripes.
     ///
     /// ```
     /// use flowgate::{Striped, TokenBucket};
@@ -124,11 +138,11 @@ impl<L: OneWord> Striped<L> {
         Self { stripes, limiter }
     }
 
-    /// Takes one token, or says why not.
+    /// Acquires one token.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there is none; nothing is then taken.
+    /// Returns [`Denied`], and takes nothing, if no token is available. [`Denied::retry_after`] is the wait until one is.
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
         let number = thread_number();
@@ -138,11 +152,12 @@ impl<L: OneWord> Striped<L> {
         self.ask_for_token(number)
     }
 
-    /// Takes `n` units, all or none. `n` = 0 succeeds and changes nothing.
+    /// Acquires `n` units, all or none. `n` = 0 succeeds and changes nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there are fewer, [`Denied::is_never`] if there never are that many; nothing is then taken.
+    /// Returns [`Denied`], and takes nothing, if fewer than `n` units are available. [`Denied::is_never`] returns `true` if `n`
+    /// units can never be available.
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
         let number = thread_number();
@@ -152,7 +167,7 @@ impl<L: OneWord> Striped<L> {
         self.ask(number, n)
     }
 
-    /// Takes what there is, up to `n` units, and says how much that was.
+    /// Acquires the available units, up to `n`, and returns how many.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -168,12 +183,12 @@ impl<L: OneWord> Striped<L> {
         }
     }
 
-    /// How many stripes there are.
+    /// Returns the number of stripes.
     pub fn stripes(&self) -> usize {
         self.stripes.len()
     }
 
-    /// Whether there is enough to share. If not, stripes stay empty.
+    /// Returns whether the stripes are used. If not, they stay empty.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -185,8 +200,9 @@ impl<L: OneWord> Striped<L> {
         self.limiter.centre(Key::new()).is_shared()
     }
 
-    /// The limiter itself, for its other methods and settings. What it grants does not come from a stripe, unless it has too
-    /// little.
+    /// Returns the limiter inside, for its other methods and settings.
+    ///
+    /// Tokens that it grants come from the limiter and not from a stripe, unless the limiter has too few.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -200,7 +216,7 @@ impl<L: OneWord> Striped<L> {
         &self.limiter
     }
 
-    /// The limiter, with what the stripes had.
+    /// Returns the limiter inside, with the tokens that the stripes held.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -221,7 +237,7 @@ impl<L: OneWord> Striped<L> {
         &self.stripes[number & (self.stripes.len() - 1)]
     }
 
-    /// With what the stripe knows, or at the limiter.
+    /// Takes a token from the stripe or from the limiter, or repeats the refusal that the stripe has stored.
     #[inline(never)]
     fn ask_for_token(&self, number: usize) -> Result<(), Denied> {
         let own = self.own(number);
@@ -238,7 +254,7 @@ impl<L: OneWord> Striped<L> {
         }
     }
 
-    /// At the limiter.
+    /// Decides by the limiter.
     #[cold]
     #[inline(never)]
     fn ask(&self, number: usize, n: u64) -> Result<(), Denied> {
@@ -301,7 +317,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Nothing tells the threads apart.
+/// Nothing distinguishes the threads.
 #[cfg(not(feature = "std"))]
 fn processors() -> usize {
     1

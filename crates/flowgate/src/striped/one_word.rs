@@ -46,8 +46,9 @@ macro_rules! one_word {
         }
 
         impl $limiter {
-            /// The same promise at the cost of a local counter, for limits that many threads ask millions of times a
-            /// second: see [`Striped`].
+            /// Adds local reserves of tokens, for limits that many threads share.
+            ///
+            /// It pays off when several threads ask the limiter millions of times per second: see [`Striped`].
             ///
             /// ```
             /// use flowgate::{Quota, TokenBucket};

@@ -7,7 +7,9 @@ use crate::store::word::{Centre, Stripe};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 
-/// Shows that the caller is this crate: no other crate can name it or make one.
+/// Proof that the caller is this crate.
+///
+/// No other crate can name it or make one.
 ///
 /// ```compile_fail,E0603
 /// use flowgate::striped::plumbing::Key;

@@ -1,4 +1,4 @@
-//! [`LeakyBucket`]: the [`TokenBucket`](crate::TokenBucket) that allows nothing at once unless it is told to.
+//! [`LeakyBucket`]: a [`TokenBucket`](crate::TokenBucket) with a burst of 1 by default.
 
 use crate::clock::Clock;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -15,12 +15,13 @@ use crate::verdict::Denied;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 use core::time::Duration;
 
-/// Evenly spaced: at most **1 + slack + rate · t** in every span of time t, and so, without slack, never two
-/// closer together than the quota says.
+/// A minimum gap between operations, without bursts unless slack is set.
 ///
-/// A bucket with a hole in it. An operation pours in a drop, which runs out at the quota's rate; what would
-/// make the bucket overflow is refused. That is the token bucket seen from below, of which the burst is 1
-/// where the quota sets none:
+/// Use it where operations must be evenly spaced. Without slack, two operations are never closer together than the quota
+/// allows.
+///
+/// It is a bucket with a hole. Each operation pours in one drop. Drops run out at the quota's rate. An operation that would
+/// make the bucket overflow is refused. This is a token bucket seen from below, with a burst of 1 unless the quota sets one:
 ///
 /// ```text
 ///  drops    each operation adds one, if there is room
@@ -45,28 +46,34 @@ use core::time::Duration;
 ///
 /// # Slack
 ///
-/// [`slack`](LeakyBucketBuilder::slack), or a burst in the quota, lets as many operations beyond the first catch up
-/// after a rest, which makes a jittery caller come nearer to the rate. With slack s, s + 1 can come at once.
+/// [`slack`](LeakyBucketBuilder::slack), or a burst in the quota, lets callers catch up on missed operations after idle time. A
+/// caller with jitter then comes closer to the rate. With a slack of *s*, a burst of *s* + 1 operations is possible.
+///
+/// # Guarantees
+///
+/// **Never over-admits** ([C1](crate::guide::guarantees)). In any interval of length *t*, the limiter admits at most
+/// `1 + slack + rate × t` operations.
 ///
 /// # Methods
 ///
-/// It has those of [`TokenBucket`](crate::TokenBucket), with the guarantees, costs and errors that are described there.
-/// [`set_quota`](RateLimiter::set_quota) keeps the slack unless the new quota sets a burst.
-/// [`Carry::Reset`](crate::Carry::Reset) lets 1 + slack operations more through, less what the bucket is in debt.
-/// [`reserve`](RateLimiter::reserve) returns when the next operation may start, for callers that pace themselves.
+/// It has the methods of [`TokenBucket`](crate::TokenBucket), with the guarantees, costs and errors that are described there.
+///
+/// - [`set_quota`](RateLimiter::set_quota) keeps the slack unless the new quota sets a burst.
+/// - [`Carry::Reset`](crate::Carry::Reset) admits at most 1 + slack more operations, less the debt of the bucket.
+/// - [`reserve`](RateLimiter::reserve) returns when the next operation may start, for callers that pace themselves.
 ///
 /// # Source
 ///
-/// J. Turner, *New directions in communications*, IEEE Communications Magazine, 1986, as a meter; the
-/// continuous-state leaky bucket of ITU-T I.371, which also says that it and the virtual scheduling that
-/// is used here decide alike.
+/// J. Turner, *New directions in communications*, IEEE Communications Magazine, 1986, as a meter. It is also the
+/// continuous-state leaky bucket of ITU-T I.371. That standard states that the leaky bucket and the virtual scheduling that is
+/// used here make the same decisions.
 pub type LeakyBucket = RateLimiter<Bucket<Drops>>;
 
 impl LeakyBucket {
     const_unless_loom! {
-        /// An empty bucket on [`Clock::system`], without slack unless `quota` sets a burst.
+        /// Creates an empty bucket on [`Clock::system`], without slack unless `quota` sets a burst.
         ///
-        /// Every [`Quota`] can be honoured, so this cannot fail. In a `static` it needs no lazy cell.
+        /// Every [`Quota`] is accepted. In a `static` it needs no lazy cell.
         #[cfg(feature = "std")]
         #[must_use]
         pub const fn new(quota: Quota) -> Self {
@@ -74,7 +81,7 @@ impl LeakyBucket {
         }
     }
 
-    /// A bucket with another clock, or slack.
+    /// Returns a builder, for another clock or for slack.
     pub fn builder(quota: Quota) -> LeakyBucketBuilder {
         Builder::new(Settings {
             slack: None,
@@ -85,12 +92,13 @@ impl LeakyBucket {
 }
 
 impl LeakyBucket {
-    /// Blocks this thread until its turn, which is counted from when the one before really went on its way, and says
-    /// when that was: two that return are never closer together than the quota says, unless there is slack.
+    /// Blocks the current thread until the next operation may start, and returns that time.
     ///
-    /// For a schedule that does not slip when a thread wakes up late, use
-    /// [`acquire`](Self::acquire), which counts from when a turn was due ([`Spacing`] has a drawing); for tasks,
-    /// `acquire().spacing(Spacing::AtLeast).await`.
+    /// Without slack, two calls never return closer together than the quota allows. The gap is measured from the previous
+    /// *actual* return, so a thread that wakes up late delays the following ones.
+    ///
+    /// To keep a fixed schedule instead, use [`acquire`](Self::acquire), which measures from scheduled times ([`Spacing`] has a
+    /// drawing). In tasks, use `acquire().spacing(Spacing::AtLeast).await`.
     ///
     /// ```
     /// use flowgate::LeakyBucket;
@@ -104,14 +112,15 @@ impl LeakyBucket {
     ///
     /// # Errors
     ///
-    /// [`Denied`] if the [queue](Self::queue) is full or closed.
+    /// Returns [`Denied`] if the [queue](Self::queue) is full ([`is_queue_full`](Denied::is_queue_full)) or closed
+    /// ([`is_closed`](Denied::is_closed)).
     #[cfg(all(feature = "std", not(flowgate_loom)))]
     pub fn take(&self) -> Result<Timestamp, Denied> {
         let turn = self.acquire().spacing(Spacing::AtLeast);
         turn.block().map(|grant| grant.at())
     }
 
-    /// [`take`](Self::take), unless that would mean waiting for longer than `max_wait`.
+    /// Does the same as [`take`](Self::take), but waits for at most `max_wait`.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -125,14 +134,15 @@ impl LeakyBucket {
     ///
     /// # Errors
     ///
-    /// Also if the wait would be longer; at once, if that is known.
+    /// Returns [`Denied`] if the wait would be longer than `max_wait`, immediately if that is certain. Also returns it if the
+    /// [queue](Self::queue) is full ([`is_queue_full`](Denied::is_queue_full)) or closed ([`is_closed`](Denied::is_closed)).
     #[cfg(all(feature = "std", not(flowgate_loom)))]
     pub fn take_within(&self, max_wait: Duration) -> Result<Timestamp, Denied> {
         let turn = self.acquire().spacing(Spacing::AtLeast);
         turn.within(max_wait).block().map(|grant| grant.at())
     }
 
-    /// [`take`](Self::take), unless that would mean waiting beyond `deadline`.
+    /// Does the same as [`take`](Self::take), but waits until `deadline` at the latest.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -147,11 +157,13 @@ impl LeakyBucket {
     ///
     /// # Errors
     ///
-    /// [`Denied`] as from [`take_within`](Self::take_within).
+    /// Returns [`Denied`] if the wait would end after `deadline`, and for the other reasons of
+    /// [`take_within`](Self::take_within).
     ///
     /// # Panics
     ///
-    /// As [`Acquire::by`](crate::Acquire::by).
+    /// Panics if `deadline` is an `Instant`, and the limiter's clock is not related to it. So does
+    /// [`Acquire::by`](crate::Acquire::by).
     #[cfg(all(feature = "std", not(flowgate_loom)))]
     #[track_caller]
     pub fn take_by(&self, deadline: impl Into<Deadline>) -> Result<Timestamp, Denied> {
@@ -160,7 +172,7 @@ impl LeakyBucket {
     }
 }
 
-/// How fast a queue of those who wait flows out.
+/// How fast the queue of waiters flows out.
 ///
 /// ```text
 ///   Constant       ●───●───●───●───●───●───●───●   one by one at the rate, however many wait
@@ -177,16 +189,19 @@ impl LeakyBucket {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Drain {
-    /// At the quota's rate.
+    /// The queue flows out at the quota's rate.
     #[default]
     Constant,
-    /// As water leaves a bucket: at the quota's rate times what those in the queue ask for together, the one who goes
-    /// included, so that n who came together are gone after 1 + 1/2 + … + 1/n intervals.
+    /// The queue flows out faster the more units its waiters ask for.
     ///
-    /// At most 1 + slack · `up_to` + `up_to` · rate · t are then granted in every span of time t. Who does not wait is
-    /// counted at the rate. What is given back counts as if it had been granted at the fastest, since nobody knows.
+    /// Its speed is the quota's rate times the units that all waiters ask for together, including the waiter that is granted.
+    /// So *n* waiters that came together are all granted after 1 + 1/2 + … + 1/*n* intervals.
+    ///
+    /// In any interval of length *t*, the limiter then grants at most `1 + slack × up_to + up_to × rate × t` operations. An
+    /// operation that does not wait is counted at the rate. Returned units count as if they had been granted at the highest
+    /// speed, because the limiter does not record the speed.
     Proportional {
-        /// The most that the rate is multiplied by, 1 or more.
+        /// The largest factor that multiplies the rate, 1 or more.
         up_to: u64,
     },
 }
@@ -196,8 +211,8 @@ pub enum Drain {
 /// | setting | default |
 /// |---|---|
 /// | [`clock`](Builder::clock) | [`Clock::system`] |
-/// | [`slack`](LeakyBucketBuilder::slack) | 0, or what the quota's burst leaves beside the first |
-/// | [`initial_tokens`](LeakyBucketBuilder::initial_tokens) | 1 + slack: it starts empty, and so with room for all |
+/// | [`slack`](LeakyBucketBuilder::slack) | the quota's burst − 1; 0 if it sets no burst |
+/// | [`initial_tokens`](LeakyBucketBuilder::initial_tokens) | 1 + slack: the bucket starts empty |
 /// | [`drain`](LeakyBucketBuilder::drain) | [`Drain::Constant`] |
 /// | [`refill`](LeakyBucketBuilder::refill) | [`Refill::Continuous`] |
 /// | [`max_debt`](LeakyBucketBuilder::max_debt) | 1 + slack |
@@ -221,8 +236,11 @@ pub enum Drain {
 ///
 /// # Errors
 ///
-/// [`build`](Builder::build) returns [`QuotaError`] if the slack or the debt is too large to be kept exactly at this rate, the
-/// initial tokens are more than 1 + slack, or the drain is to be 0 times as fast.
+/// [`build`](Builder::build) returns [`QuotaError`] in these cases:
+///
+/// - The slack or the debt is too large to be kept exactly at this rate.
+/// - There are more initial tokens than 1 + slack.
+/// - `up_to` of [`Drain::Proportional`] is 0.
 pub type LeakyBucketBuilder = Builder<Bucket<Drops>>;
 
 #[derive(Clone, Debug)]
@@ -259,8 +277,9 @@ impl Build for Bucket<Drops> {
 }
 
 impl LeakyBucketBuilder {
-    /// How many operations beyond the first may come at once after a rest, in tokens: the same as a burst of
-    /// 1 + `tokens`, which it takes the place of.
+    /// Sets how many missed operations may be caught up, in tokens.
+    ///
+    /// After idle time, a burst of 1 + `tokens` operations is possible. This setting replaces the burst of the quota.
     ///
     /// ```
     /// use flowgate::{LeakyBucket, ManualClock};
@@ -276,13 +295,14 @@ impl LeakyBucketBuilder {
         self.set(|settings| settings.slack = Some(tokens))
     }
 
-    /// How many units can be taken to begin with; all of 1 + slack unless it is said. With 1, slack has to be
-    /// earned by a rest first.
+    /// Sets how many units can be taken at the start (default: 1 + slack).
+    ///
+    /// With 1, the limiter first has to be idle before callers can use the slack.
     pub fn initial_tokens(self, units: u64) -> Self {
         self.set(|settings| settings.bucket.initial = Some(units))
     }
 
-    /// How fast drops run out for those who wait in the queue.
+    /// Sets how fast drops run out for waiters in the queue.
     ///
     /// ```
     /// # use flowgate::{Drain, LeakyBucket};
@@ -297,12 +317,12 @@ impl LeakyBucketBuilder {
         self.set(|settings| settings.drain = drain)
     }
 
-    /// How drops run out; see [`TokenBucketBuilder::refill`](crate::TokenBucketBuilder::refill).
+    /// Sets how drops run out; see [`TokenBucketBuilder::refill`](crate::TokenBucketBuilder::refill).
     pub fn refill(self, refill: Refill) -> Self {
         self.set(|settings| settings.bucket.refill = refill)
     }
 
-    /// How far [`overdraw`](crate::TokenBucket::overdraw) may go below zero, in units.
+    /// Sets how far [`overdraw`](crate::TokenBucket::overdraw) may go below zero, in units.
     pub fn max_debt(self, units: u64) -> Self {
         self.set(|settings| settings.bucket.max_debt = Some(units))
     }

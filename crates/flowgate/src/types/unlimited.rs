@@ -11,10 +11,9 @@ use crate::verdict::Denied;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// Admits everything immediately and counts nothing: the limiter to plug in where none is wanted.
+/// A limiter that admits everything immediately and counts nothing.
 ///
-/// For code that takes a `&dyn Limiter` or an `Arc<dyn Limiter>` and should not have to ask whether there
-/// is one, and for tests of such code.
+/// Use it in code that takes a `&dyn Limiter` or an `Arc<dyn Limiter>`, if no limit is wanted, and in tests of such code.
 ///
 /// ```text
 ///  ops ─▶─▶─▶▶▶─▶─▶▶──▶─▶▶▶▶▶▶▶▶▶─▶─▶   as they come
@@ -35,10 +34,12 @@ use core::time::Duration;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
-/// It has no quota, no memory, and nothing that could be given back: there is no `refund`. Every amount is granted, and a
-/// reservation may be used immediately; cancelled, it gives all its units back. [`try_acquire`](RateLimiter::try_acquire) does
-/// not read the clock. No caller ever waits in its queue, but the queue can be [closed](crate::WaitQueue::close), like every other:
-/// then every request is refused.
+/// It has no quota, no state, and no `refund`, because it counts no units. Every amount is granted. A reservation may be used
+/// immediately; if it is cancelled, it returns all its units. [`try_acquire`](RateLimiter::try_acquire) does not read the
+/// clock.
+///
+/// No caller ever waits in its queue. The queue can be [closed](crate::WaitQueue::close), like every other; then every request
+/// is refused.
 pub type Unlimited = RateLimiter<NoLimit>;
 
 /// No limit, and no state.

@@ -15,14 +15,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A limiter of your own, for [`LimitLayer`](crate::LimitLayer) and [`ClientLayer`](crate::client::ClientLayer): one that
-/// asks a database or another service, or an algorithm that this library does not have.
+/// A limiter of your own, for [`LimitLayer`](crate::LimitLayer) and [`ClientLayer`](crate::client::ClientLayer).
+///
+/// Use it for a limiter that calls a database or another service, or for an algorithm that this library does not have.
 ///
 /// Implement [`decide`](Self::decide), and pass the limiter to a layer in a [`Custom`]. The layer does the rest: keys,
 /// exemptions, waiting, dry run, responses with `Retry-After`, header fields and counts.
 ///
-/// `K` is what requests are told apart by: the key of a [`KeySource`](crate::by::KeySource), the host (a `String`) in a
-/// `ClientLayer`, or `()` for one limit that all requests share.
+/// `K` is the type of the key: that of a [`KeySource`](crate::by::KeySource), the host (a `String`) in a `ClientLayer`, or
+/// `()` for one limit that all requests share.
 ///
 /// # Examples
 ///
@@ -113,33 +114,35 @@ use std::time::Duration;
 ///
 /// # Refusals and outages
 ///
-/// | answer | response |
+/// | result of `decide` | response |
 /// |---|---|
-/// | [`Denied::retry_in`] | 429, with `Retry-After`; in a layer that waits, the request asks again then |
+/// | [`Denied::retry_in`] | 429, with `Retry-After`; a layer that waits calls `decide` again then |
 /// | [`Denied::never`] | 429, without `Retry-After` |
 /// | [`Denied::busy`], [`Denied::queue_full`] | as those of a [`ConcurrencyLimit`](flowgate::ConcurrencyLimit) |
 /// | [`Denied::closed`] | 503 |
-/// | [`Denied::outage`] | 503, or the request goes ahead: [`Custom::admit_during_outages`] |
+/// | [`Denied::outage`] | 503, or the request is admitted: [`Custom::admit_during_outages`] |
 ///
 /// # Waiting
 ///
-/// A layer that waits asks again after the time that the refusal has. It keeps no queue, so a later request may be admitted
-/// first.
+/// A layer that waits calls `decide` again after the time in the refusal. It keeps no queue, so a later request may be
+/// admitted first.
 ///
-/// A time that is too short does no harm. After a refusal with less than 1 ms, the layer asks again after 1 ms, then after
-/// 2 ms, and so on up to one second. The 17th such refusal in a row is final.
+/// A time that is too short does no harm. After a refusal with less than 1 ms, the layer calls `decide` again after 1 ms,
+/// then after 2 ms, and so on up to one second. The 17th such refusal in a row is final.
 ///
 /// # Cancel safety
 ///
-/// The layer drops the future if the client goes away or if the [timeout](Custom::timeout) ends. What it has taken by then is
-/// lost, unless its own `Drop` gives that back.
+/// The layer drops the future if the client disconnects, or when the [timeout](Custom::timeout) ends. What the future has
+/// taken by then is lost, unless its own `Drop` returns it.
 pub trait CustomLimit<K = ()>: Send + Sync + 'static {
-    /// Decides on a request of `key` that costs `n` units, as [`LimitLayer::cost`](crate::LimitLayer::cost) says, or 1: takes
-    /// all of them, or nothing.
+    /// Decides whether to admit a request of `key` that costs `n` units.
+    ///
+    /// `n` is the result of [`LimitLayer::cost`](crate::LimitLayer::cost), or 1. The limiter takes all of the units, or
+    /// none.
     ///
     /// # Errors
     ///
-    /// When awaited: [`Denied`], made by one of its constructors, if the request is not admitted.
+    /// The future returns [`Denied`], made by one of its constructors, if the request is not admitted.
     fn decide(self: Arc<Self>, key: K, n: u64) -> Deciding;
 
     /// Returns the quota of `key`, for `RateLimit-Policy` (default: none, and there are no such fields).
@@ -148,14 +151,14 @@ pub trait CustomLimit<K = ()>: Send + Sync + 'static {
         None
     }
 
-    /// Gives back `n` units that turned out not to be needed (default: nothing happens).
+    /// Returns `n` units that were not needed (default: does nothing).
     ///
     /// [`LimitLayer::settle`](crate::LimitLayer::settle) calls it, and a `ClientLayer` whose host asks for a pause.
     fn refund(&self, key: &K, n: u64) {
         let _ = (key, n);
     }
 
-    /// Takes `n` units more, for what has already been done (default: nothing happens).
+    /// Takes `n` more units for work that is already done (default: does nothing).
     ///
     /// [`LimitLayer::settle`](crate::LimitLayer::settle) calls it.
     fn charge(&self, key: &K, n: u64) {
@@ -211,8 +214,10 @@ impl Admission {
         }
     }
 
-    /// Keeps `guard` until the response's body has ended, or until the request has failed or is cancelled: a permit, whose
-    /// `Drop` gives it back.
+    /// Keeps `guard`, such as a permit, until the request is done.
+    ///
+    /// A request is done when its response's body has ended, or when it has failed or is canceled. The layer then drops
+    /// `guard`.
     #[must_use]
     pub fn holding(self, guard: impl Send + Sync + 'static) -> Self {
         Self {
@@ -289,13 +294,13 @@ impl<K: 'static> Custom<K> {
 }
 
 impl<K> Custom<K> {
-    /// Sets how long an answer may take. After that, it counts as an [outage](Denied::outage).
+    /// Sets how long a decision may take. After that, it counts as an [outage](Denied::outage).
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Admits requests that the limiter cannot decide on: [`Denied::outage`], or no answer in time.
+    /// Admits requests during outages: [`Denied::outage`], or no decision in time.
     ///
     /// [`Counts::outages`](crate::Counts::outages) counts them either way.
     #[must_use]
@@ -306,7 +311,7 @@ impl<K> Custom<K> {
         }
     }
 
-    /// Sets the clock by which requests wait and answers time out.
+    /// Sets the clock for waits and for the timeout.
     #[must_use]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// A refusal that has less than this is not to be taken at its word.
+/// Refusals with less than this are replaced by growing times.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Of such refusals in a row, the last after which the limiter is asked again.
+/// After this number of such refusals in a row, the limiter is called once more, and another one is final.
 const MOST_SHORT: u32 = 16;
 /// The longest time between them.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Asks a limiter, and again after its refusals.
+/// Calls a limiter, and again after its refusals.
 pub struct CustomWait<K> {
     custom: Arc<Custom<K>>,
     key: K,
@@ -53,7 +53,7 @@ impl<K> CustomWait<K> {
         }
     }
 
-    /// When to ask again. `None`: never.
+    /// The time of the next call; `None` if there is none.
     fn again(&mut self, denied: &Denied) -> Option<Timestamp> {
         let told = denied.retry_after()?;
         let wait = if told < SHORTEST {

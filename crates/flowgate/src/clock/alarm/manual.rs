@@ -4,23 +4,23 @@ use crate::primitive::{AtomicU64, Lock, Ordering};
 use alloc::sync::Arc;
 use core::task::Waker;
 
-/// The alarms of a clock that somebody moves; whoever moves it rings them.
+/// The alarms of a clock that a caller moves. The thread that moves the clock rings them.
 ///
-/// While nobody waits, moving the clock takes no lock. What makes that safe is that each side first says what it did,
-/// by an exchange on `earliest_ns`, and then looks at what the other did:
+/// If there are no waiters, moving the clock takes no lock. This is safe, because each side does two things in this order. It
+/// publishes its change by an exchange on `earliest_ns`, and then it reads the change of the other side:
 ///
 /// ```text
 /// ask:   enter into the table, exchange earliest_ns, read the time      due already? wake
 /// move:  change the time,      exchange earliest_ns                     due? lock the table, wake
 /// ```
 ///
-/// One exchange comes first. If it is the asker's, the mover sees a time that is not later than the asker's; if it is
-/// the mover's, the asker sees the new time.
+/// One exchange comes first. If it is the waiter's, the mover sees a time that is not later than the waiter's. If it is the
+/// mover's, the waiter sees the new time.
 ///
 /// | field | read by | written by | guard |
 /// |---|---|---|---|
 /// | `earliest_ns` | moving the clock | every change of the table | `table` for writing |
-/// | `table` | | asking, taking back, ringing | itself; no waker is woken or dropped under it |
+/// | `table` | | asking, canceling, ringing | itself; no waker is woken or dropped under it |
 #[derive(Debug)]
 pub(crate) struct ManualAlarms {
     /// The time of the earliest entry of the table; [`NONE_NS`] if it is empty.
@@ -28,11 +28,12 @@ pub(crate) struct ManualAlarms {
     table: Lock<Timetable>,
 }
 
-/// Nobody waits. It is a time too, the last one: there the table is looked at in vain.
+/// There are no waiters. The value is also the last time: when the clock shows it, the table is read in vain.
 const NONE_NS: u64 = u64::MAX;
 
 impl ManualAlarms {
-    /// Has `waker` woken by whoever moves the clock to `at_ns` or later; at once if `now_ns` tells so much already.
+    /// Makes the thread that moves the clock to `at_ns` or later wake `waker`. Wakes it immediately if `now_ns` has reached
+    /// that time.
     pub(crate) fn ask(
         self: &Arc<Self>,
         at_ns: u64,
@@ -51,8 +52,8 @@ impl ManualAlarms {
         waker.map_or(Alarm::NOWHERE, Alarm::at_once)
     }
 
-    /// Wakes all that are due, in order, those included that fall due while it does so. It ends, because what is due
-    /// when it is asked for is not entered.
+    /// Wakes all waiters whose time has come, in order. This includes those whose time comes during the call. The loop ends,
+    /// because an alarm whose time has come when it is requested is not entered.
     pub(crate) fn ring(&self, now_ns: impl Fn() -> u64) {
         // An exchange that changes nothing. AcqRel: pairs with the one in `publish`.
         while self.earliest_ns.fetch_max(0, Ordering::AcqRel) <= now_ns() {
@@ -67,10 +68,10 @@ impl ManualAlarms {
         }
     }
 
-    /// The earliest time for which a waiter has asked.
+    /// Returns the earliest time for which a waiter has asked.
     pub(crate) fn earliest_ns(&self) -> Option<u64> {
         match self.earliest_ns.load(Ordering::Acquire) {
-            // Either none, or the last time there is.
+            // Either there are no entries, or the earliest is at the last possible time.
             NONE_NS => self.table.lock().earliest_ns(),
             at_ns => Some(at_ns),
         }
@@ -83,7 +84,7 @@ impl ManualAlarms {
         waker
     }
 
-    /// Only by the holder of `table`.
+    /// Called only by the holder of `table`.
     fn publish(&self, table: &Timetable) {
         // AcqRel: pairs with the exchange in `ring`.
         self.earliest_ns

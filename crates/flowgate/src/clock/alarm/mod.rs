@@ -1,6 +1,6 @@
-//! Waking somebody at a time: what all waiting sleeps on.
+//! Waking a waiter at a given time: every wait in this crate sleeps on an alarm.
 //!
-//! [`Clock::alarm`](crate::Clock) is the way in. Who wakes depends on who moves the clock:
+//! [`Clock::alarm`](crate::Clock) is the entry point. The code that moves the clock also wakes the waiters:
 //!
 //! ```text
 //! the machine's clocks ──▶ one thread per process     (thread, over sleep)
@@ -8,10 +8,10 @@
 //! a source of your own ──▶ itself, where it can; else the thread, in real time, as often as needed
 //! ```
 //!
-//! A process that was made by `fork()` has a thread of its own (`thread/forked.rs`).
+//! A process that was made by `fork()` has its own thread (`thread/forked.rs`).
 //!
-//! Where there is no thread to be had (without the feature `std`; when the system grants none), an alarm wakes at once.
-//! That is correct, since whoever is woken looks at the clock and asks again, and busy.
+//! If there is no thread (without the feature `std`, or if the system refuses one), an alarm wakes its waiter immediately. That
+//! is correct, because a woken waiter reads the clock and asks again. But the waiter is then busy.
 
 mod manual;
 #[cfg(all(test, flowgate_loom))]
@@ -31,17 +31,17 @@ use alloc::sync::Arc;
 use core::task::Waker;
 use timetable::Key;
 
-/// A wake-up that has been asked for, once. Dropping it takes it back.
+/// A requested wake-up. It wakes once. Dropping it cancels it.
 ///
-/// Taking back is prompt but not a barrier: a wake-up that is under way while the alarm is dropped still arrives. The
-/// waker is dropped with the alarm, or after it has been woken.
+/// Canceling is prompt, but not a barrier: a wake-up in flight while the alarm is dropped still arrives. The waker is dropped
+/// with the alarm, or after it has been woken.
 #[derive(Debug)]
 #[must_use = "an alarm that is dropped does not ring"]
 pub(crate) struct Alarm(Entry);
 
 #[derive(Debug)]
 enum Entry {
-    /// The waker has been woken, or somebody else has taken it.
+    /// The waker has been woken, or another thread has taken it.
     Nowhere,
     #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
     Thread(thread::Booking),
@@ -49,7 +49,7 @@ enum Entry {
 }
 
 impl Alarm {
-    /// Nothing to take back.
+    /// There is nothing to cancel.
     pub(crate) const NOWHERE: Self = Self(Entry::Nowhere);
 
     /// Wakes `waker` before it returns.
@@ -67,13 +67,14 @@ impl Alarm {
         }
     }
 
-    /// Wakes `waker` at once: nobody is there to do it later.
+    /// Wakes `waker` immediately, because there is no thread to do so later.
     #[cfg(any(not(feature = "std"), flowgate_loom, flowgate_shuttle))]
     pub(crate) fn after(_: u64, waker: Waker) -> Self {
         Self::at_once(waker)
     }
 
-    /// Whether whoever rings it is in this process: not if it was asked for in one that this one was forked from.
+    /// Returns whether its thread is in this process. If the alarm was requested before a `fork()`, the thread is in the
+    /// parent.
     pub(crate) fn is_of_this_process(&self) -> bool {
         match &self.0 {
             #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
@@ -85,7 +86,7 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        // Each drops the waker after its lock has been let go of.
+        // Each branch releases its lock before the waker is dropped.
         drop(match &self.0 {
             Entry::Nowhere => None,
             #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]

@@ -1,18 +1,18 @@
 use alloc::collections::BTreeMap;
 use core::task::Waker;
 
-/// Who is to be woken when: ordered by time, and by the order of asking among equal times.
+/// Wakers with their times: ordered by time, and by the order of the requests among equal times.
 ///
-/// It neither wakes nor drops a waker that it hands out; whoever owns it does so after letting go of the lock that it
-/// is kept under, because both run foreign code.
+/// The timetable neither wakes nor drops a waker that it hands out. Its owner does so after releasing the lock that guards it,
+/// because both run foreign code.
 #[derive(Debug)]
 pub(super) struct Timetable {
     wakers: BTreeMap<Key, Waker>,
-    /// How many have ever been entered.
+    /// Number of entries ever made.
     entered: u64,
 }
 
-/// An entry's place, by which it is removed.
+/// Position of an entry, by which it is removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {
     at_ns: u64,
@@ -36,23 +36,23 @@ impl Timetable {
         key
     }
 
-    /// What was entered there; none if it has been taken out already.
+    /// Removes the entry, and returns its waker; `None` if the entry has been removed already.
     pub(super) fn remove(&mut self, key: Key) -> Option<Waker> {
         self.wakers.remove(&key)
     }
 
-    /// The time of the earliest entry.
+    /// Returns the time of the earliest entry.
     pub(super) fn earliest_ns(&self) -> Option<u64> {
         self.wakers.keys().next().map(|key| key.at_ns)
     }
 
-    /// Takes out the earliest entry, if its time has come.
+    /// Removes the earliest entry, if its time has come.
     pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<Waker> {
         let earliest = self.wakers.first_entry()?;
         (earliest.key().at_ns <= now_ns).then(|| earliest.remove())
     }
 
-    /// How many have ever been entered: has anybody come since?
+    /// Returns the number of entries ever made, which shows whether one has been added since.
     #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
     pub(super) fn entered(&self) -> u64 {
         self.entered

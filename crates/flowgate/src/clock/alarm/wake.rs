@@ -1,9 +1,9 @@
-//! Waking others, who may be anybody's code.
+//! Waking wakers, which may run any code.
 
 use crate::clock::user_code::survive;
 use core::task::Waker;
 
-/// Wakes all of them, even if some panic: those do not matter to whoever wakes.
+/// Wakes all of them, even if some panic: their panics do not matter to the thread that wakes them.
 pub(crate) fn all(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         one(waker);

@@ -3,10 +3,10 @@
 
 use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 
-/// Ticks since the processor was reset.
+/// Returns the ticks since the processor was reset.
 ///
-/// Not a serialising read: the processor may take it a few nanoseconds before or after what stands
-/// next to it in the program, as it may any load.
+/// The read does not serialize: like any load, the processor may take it a few nanoseconds before or after the instructions
+/// next to it.
 #[inline(always)]
 pub(super) fn read() -> u64 {
     // SAFETY: RDTSC is part of the x86-64 baseline and touches no memory. An operating system may forbid
@@ -15,8 +15,8 @@ pub(super) fn read() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// [`read`], after every load that stands before it in the program has been done: what another thread was
-/// seen to have done with a reading, it did with an earlier one.
+/// As [`read`], after every earlier load of the program is complete. If another thread was seen to act on a reading, then that
+/// reading was earlier.
 pub(super) fn read_in_order() -> u64 {
     // SAFETY: LFENCE is part of SSE2, and that of the x86-64 baseline; RDTSC as above.
     unsafe {
@@ -25,7 +25,7 @@ pub(super) fn read_in_order() -> u64 {
     }
 }
 
-/// Whether the counter ticks at one rate in every power state (CPUID 8000_0007h, EDX bit 8).
+/// Returns whether the counter ticks at one rate in every power state (CPUID 8000_0007h, EDX bit 8).
 pub(super) fn is_invariant() -> bool {
     const HIGHEST_EXTENDED: u32 = 0x8000_0000;
     const POWER: u32 = 0x8000_0007;

@@ -1,20 +1,21 @@
 //! A clock over the time stamp counter, disciplined to the operating system's clock.
 //!
-//! A reading is `anchor + (ticks − anchor ticks) · rate`, valid for one second past the anchor. Whoever
-//! reads the clock after that compares it with the OS clock and sets a new anchor, steering the rate so
-//! that the two meet again a second later: no thread, no step. A counter that is off by more than a
-//! millisecond per second is given up for good, and the OS clock answers from then on. Until 20 ms
-//! of both clocks have been seen the OS clock answers too, so nothing is calibrated at start-up.
+//! A reading is `anchor + (ticks − anchor ticks) · rate`, valid for one second after the anchor. The first thread that reads
+//! the clock after that compares it with the OS clock and sets a new anchor. It steers the rate so that the two clocks meet
+//! again one second later. So there is no background thread, and no step in the time.
 //!
-//! A counter that leaps forward on one core by a second or more (the glitch that makes a limiter refuse for as long as the
-//! leap) fails the check at once, so the OS clock's answer is what the caller gets. A shorter leap is believed until the anchor's
-//! second is over, and then fails.
+//! A counter that is off by more than 1 ms per second is given up permanently, and every reading then comes from the OS clock.
+//! The readings also come from the OS clock until 20 ms of both clocks have been seen. So nothing is calibrated at start-up.
+//!
+//! A counter can leap forward on one core, which makes a limiter refuse for the length of the leap. A leap of 1 s or more fails
+//! the check immediately, and the caller gets the OS clock's time. A shorter leap is believed until the anchor's second is
+//! over, and then fails.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `PUBLISHED` | every reading | the holder of `STATE` | [`Seqlock`]; a reading that meets a change goes to the second check |
 //! | `REJECTED` | the second check | the holder of `STATE` | – |
-//! | `STATE` | the second check | the second check | itself; whoever finds it taken waits for the new anchor, or asks the OS clock while there is none |
+//! | `STATE` | the second check | the second check | itself; other threads wait for the new anchor, or read the OS clock if there is none |
 
 mod counter;
 
@@ -23,16 +24,16 @@ use crate::primitive::seqlock::Seqlock;
 use crate::primitive::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// How much of both clocks must have been seen before the first rate is believed.
+/// How much of both clocks must have been seen before the first rate is used.
 const WARM_UP_NS: u64 = 20_000_000;
-/// How long an anchor is good for, and the most it may disagree by for each such span.
+/// How long an anchor is valid, and the largest disagreement for each such interval.
 const SPAN_NS: u64 = 1_000_000_000;
 const DISAGREEMENT_NS: u64 = 1_000_000;
 
-/// The anchor's ticks, nanoseconds and rate, and how many ticks it is good for: 0 where there is no anchor.
+/// The anchor's ticks, nanoseconds and rate, and for how many ticks it is valid: 0 if there is no anchor.
 static PUBLISHED: Seqlock<4> = Seqlock::new(&[0; 4]);
 
-/// 1: the OS clock answers, for good.
+/// 1: every reading comes from the OS clock, permanently.
 static REJECTED: AtomicU64 = AtomicU64::new(0);
 
 static STATE: Mutex<State> = Mutex::new(State::Unprobed);
@@ -66,7 +67,7 @@ pub(super) fn now_ns() -> u64 {
     read(counter::read)
 }
 
-/// The time, read after everything that stands before it in the program.
+/// Returns the time, read after everything that precedes it in the program.
 pub(super) fn now_ns_in_order() -> u64 {
     read(counter::read_in_order)
 }
@@ -89,19 +90,19 @@ fn read(counter: impl Fn() -> u64) -> u64 {
     }
 }
 
-/// Asks the OS clock, and renews the anchor, or waits for the thread that is about it.
+/// Reads the OS clock, and renews the anchor or waits for the thread that is renewing it.
 #[cold]
 #[inline(never)]
 fn check(counter: impl Fn() -> u64) -> u64 {
     if REJECTED.load(Ordering::Relaxed) != 0 {
         return os::now_ns();
     }
-    // While they change, there is an anchor, or there soon is.
+    // While the fields change, there is an anchor, or there soon will be.
     let is_running = PUBLISHED.read(|[.., valid_ticks]| valid_ticks != 0) != Some(false);
     let mut state = match STATE.try_lock() {
         Ok(state) => state,
-        // Nobody holds it for longer than a few readings of the OS clock. To answer with that clock instead
-        // would be to differ from the others by what the next anchor is going to make up for.
+        // No thread holds it for longer than a few readings of the OS clock. Returning that clock's time instead would differ
+        // from the other threads' readings, by the difference that the next anchor is going to correct.
         Err(_) if is_running => STATE.lock().unwrap_or_else(PoisonError::into_inner),
         Err(_) => return os::now_ns(),
     };
@@ -109,8 +110,7 @@ fn check(counter: impl Fn() -> u64) -> u64 {
     if let State::Running(anchor, _) = *state
         && anchor.is_good_at(ticks)
     {
-        // Another thread has renewed it meanwhile. To do so again would be to measure a rate over the
-        // blink of an eye.
+        // Another thread has renewed the anchor in the meantime. To renew it again would measure a rate over too short a time.
         return anchor.read(ticks);
     }
     let sample = Sample::take();
@@ -158,7 +158,7 @@ impl State {
 }
 
 impl Sample {
-    /// The tightest of a few attempts, should the thread be interrupted between the two readings.
+    /// Takes the narrowest of a few samples, in case the thread is interrupted between the two readings.
     fn take() -> Self {
         const TIGHT_TICKS: u64 = 2_000;
         let mut best: Option<(u64, Self)> = None;
@@ -186,8 +186,8 @@ impl Sample {
         )
     }
 
-    /// Nanoseconds per tick from here to `later`; none if the counter stood still, ran backward, or is
-    /// slower than 1 GHz.
+    /// Returns the nanoseconds per tick from here to `later`; `None` if the counter stood still, ran backward, or is slower
+    /// than 1 GHz.
     fn rate_until(self, later: Self) -> Option<u64> {
         let ns = later.os_ns.checked_sub(self.os_ns)?;
         let ticks = later.ticks.checked_sub(self.ticks)?;
@@ -213,9 +213,9 @@ impl Anchor {
         ticks.wrapping_sub(self.ticks) < self.ticks_in(SPAN_NS)
     }
 
-    /// The anchor for the next second, or none if the counter is not to be trusted.
+    /// Returns the anchor for the next second; `None` if the counter is not reliable.
     ///
-    /// `last` is where this anchor was set.
+    /// `last` is the sample at which this anchor was set.
     fn steered(self, last: Sample, now: Sample) -> Option<Self> {
         let measured = last.rate_until(now)?;
         let predicted_ns = self.read(now.ticks);
@@ -225,7 +225,7 @@ impl Anchor {
             return None;
         }
         if spans > 1 {
-            // Nobody has read the clock since the anchor ran out, so a step is seen by nobody.
+            // No thread has read the clock since the anchor expired, so no thread sees a step.
             return Some(Self {
                 ticks: now.ticks,
                 ns: now.os_ns,

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt;
 
-/// Why a text is no [`LimiterConfig`](super::LimiterConfig), with what to write instead.
+/// Error of a text that is no [`LimiterConfig`](super::LimiterConfig); it states what to write instead.
 ///
 /// ```
 /// use flowgate::LimiterConfig;
@@ -27,18 +27,18 @@ pub(super) enum Reason {
     NameMissing,
     UnknownName(Box<str>),
     QuotaMissing,
-    /// One where there is none to have.
+    /// A quota for a kind without quotas.
     QuotaOfUnlimited,
     Quota(Box<QuotaError>),
-    /// A limit for each key, where one limiter is wanted.
+    /// A limit for each key, where a single limiter is required.
     Keyed,
-    /// One limiter, where a limit for each key is wanted.
+    /// A single limiter, where a limit for each key is required.
     NotKeyed,
-    /// A kind that there is none of for each key.
+    /// A kind that is not available for each key.
     NotForKeys(LimiterKind),
 }
 
-/// How much of a text is repeated, in characters.
+/// The largest number of characters of a text that the message repeats.
 const MOST: usize = 80;
 
 impl LimiterConfigError {
@@ -49,7 +49,7 @@ impl LimiterConfigError {
         }
     }
 
-    /// What is wrong with the quota, if that is it.
+    /// Returns the error of the quota, if the quota is the reason.
     pub fn quota(&self) -> Option<&QuotaError> {
         match &self.reason {
             Reason::Quota(error) => Some(&**error),
@@ -95,7 +95,7 @@ impl fmt::Display for LimiterConfigError {
     }
 }
 
-/// The names but the first.
+/// Prints the names except the first.
 fn others(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let [_, others @ .., last] = LimiterKind::ALL.map(LimiterKind::name);
     f.write_str(&others.join(", "))?;

@@ -18,11 +18,12 @@ use core::fmt;
 use core::hash::Hash;
 use core::str::FromStr;
 
-/// What a limit for each key begins with, in text.
+/// The first word of the text of a limit for each key.
 pub(super) const KEYED: &str = "keyed";
 
-/// A limit for each key as text: `keyed` and a [`LimiterConfig`] of `token`, `leaky`, `fixed`, `aligned`, `segmented` or
-/// `unlimited`.
+/// Text configuration of a limit for each key: `keyed`, and a [`LimiterConfig`].
+///
+/// The kinds are `token`, `leaky`, `fixed`, `aligned`, `segmented` and `unlimited`.
 ///
 /// ```
 /// use flowgate::KeyedLimiterConfig;
@@ -40,9 +41,9 @@ pub(super) const KEYED: &str = "keyed";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyedLimiterConfig(LimiterConfig);
 
-/// A [`Keyed`] limiter of any kind.
+/// [`Keyed`] limiter of any kind.
 ///
-/// Match on it for what only one kind has, or to hand it to a layer.
+/// Match on it to call methods that only one kind has, or to pass it to a layer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AnyKeyed {
@@ -74,27 +75,27 @@ macro_rules! each {
 }
 
 impl KeyedLimiterConfig {
-    /// What each key is limited by.
+    /// Returns the configuration of each key's limiter.
     pub const fn each(&self) -> LimiterConfig {
         self.0
     }
 
-    /// The limiter, on the default clock, with room for `keys` keys at a time.
+    /// Builds the limiter on the default clock, with capacity for `keys` active keys.
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] as from [`KeyedBuilder::capacity`](crate::KeyedBuilder::capacity), and if the limiter cannot have
-    /// these quotas.
+    /// Returns the [`KeyedError`] of [`KeyedBuilder::capacity`](crate::KeyedBuilder::capacity). It also returns [`KeyedError`]
+    /// if limiters of this kind do not accept these quotas.
     #[cfg(feature = "std")]
     pub fn build(&self, keys: usize) -> Result<AnyKeyed, KeyedError> {
         self.build_on(Clock::default(), keys)
     }
 
-    /// The limiter, on this clock.
+    /// Builds the limiter on `clock`, with capacity for `keys` active keys.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// Returns [`KeyedError`] in the cases of [`build`](Self::build).
     pub fn build_on(&self, clock: impl Into<Clock>, keys: usize) -> Result<AnyKeyed, KeyedError> {
         let clock = clock.into();
         let Some(quotas) = self.0.quotas() else {
@@ -130,7 +131,7 @@ impl KeyedLimiterConfig {
                 let limits = Keyed::segmented_window(quota).clock(clock).capacity(keys)?;
                 AnyKeyed::SegmentedWindow(Arc::new(limits))
             }
-            // What there is none of for each key has not been read.
+            // Kinds that are not available for each key are refused when the text is read.
             _ => {
                 let limits = Keyed::token_bucket(quota).clock(clock).capacity(keys)?;
                 AnyKeyed::TokenBucket(Arc::new(limits))
@@ -140,16 +141,16 @@ impl KeyedLimiterConfig {
 }
 
 impl AnyKeyed {
-    /// The limiter of one key.
+    /// Returns the limiter of one key.
     pub fn key(&self, key: &(impl Hash + ?Sized)) -> Arc<dyn Limiter> {
         each!(self, limits => Arc::new(limits.key_owned(key)))
     }
 
-    /// Takes one token of `key`.
+    /// Acquires one token of `key`.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if there is none.
+    /// Returns [`Denied`] if no token is available.
     pub fn try_acquire(&self, key: &(impl Hash + ?Sized)) -> Result<(), Denied> {
         each!(self, limits => limits.try_acquire(key))
     }
@@ -159,11 +160,11 @@ impl AnyKeyed {
         each!(self, limits => limits.clock())
     }
 
-    /// Changes what each key is allowed. Where everything is, it stays so.
+    /// Replaces the quotas of each key. An `unlimited` limiter does not change.
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if limiters of this kind cannot have these quotas; nothing has changed then.
+    /// Returns [`KeyedError`], and changes nothing, if limiters of this kind do not accept these quotas.
     pub fn set_quotas(&self, quotas: Quotas) -> Result<(), KeyedError> {
         match self {
             Self::DualTokenBucket(limits) => limits.set_quotas(quotas),

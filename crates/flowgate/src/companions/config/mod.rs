@@ -23,10 +23,9 @@ use core::fmt;
 use core::str::FromStr;
 use error::Reason;
 
-/// A rate limiter as text: its kind, and what it allows.
+/// Text configuration of a rate limiter: its kind and its quotas.
 ///
-/// The command's `--limiter` has the same form. With the feature `serde` it is read from configuration files, and written to
-/// them.
+/// The option `--limiter` of the command has the same form. With the feature `serde`, configuration files can contain it.
 ///
 /// | text | limiter |
 /// |---|---|
@@ -63,11 +62,11 @@ use error::Reason;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LimiterConfig {
     kind: LimiterKind,
-    /// None: it is unlimited.
+    /// `None`: it is unlimited.
     quotas: Option<Quotas>,
 }
 
-/// Which limiter a [`LimiterConfig`] is for.
+/// Kind of limiter of a [`LimiterConfig`].
 ///
 /// ```
 /// use flowgate::LimiterKind;
@@ -77,7 +76,7 @@ pub struct LimiterConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimiterKind {
-    /// `token`: a [`TokenBucket`], or a [`DualTokenBucket`] where there are two quotas.
+    /// `token`: a [`TokenBucket`], or a [`DualTokenBucket`] if there are two quotas.
     Token,
     /// `leaky`: a [`LeakyBucket`].
     Leaky,
@@ -87,8 +86,9 @@ pub enum LimiterKind {
     Segmented,
     /// `fixed`: a [`FixedWindow`].
     Fixed,
-    /// `aligned`: a [`FixedWindow`] whose windows begin a whole number of windows after 1970-01-01, midnight UTC. Without the feature
-    /// `std` it cannot be built.
+    /// `aligned`: a [`FixedWindow`] with windows aligned to midnight UTC, 1970-01-01.
+    ///
+    /// Each window begins a whole number of windows after that time. It cannot be built without the feature `std`.
     Aligned,
     /// `approximate`: an [`ApproximateWindow`].
     Approximate,
@@ -97,7 +97,7 @@ pub enum LimiterKind {
 }
 
 impl LimiterKind {
-    /// All that have a quota.
+    /// All kinds that have a quota.
     pub const ALL: [Self; 7] = [
         Self::Token,
         Self::Leaky,
@@ -108,7 +108,7 @@ impl LimiterKind {
         Self::Approximate,
     ];
 
-    /// Its name in text.
+    /// Returns the name of the kind in text.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Token => "token",
@@ -129,7 +129,7 @@ impl LimiterKind {
 }
 
 impl LimiterConfig {
-    /// For a limiter of this kind. Whether it can have these quotas, [`build`](Self::build) says.
+    /// Creates a configuration. [`build`](Self::build) checks whether the kind accepts these quotas.
     pub fn new(kind: LimiterKind, quotas: impl Into<Quotas>) -> Self {
         Self {
             kind,
@@ -137,7 +137,7 @@ impl LimiterConfig {
         }
     }
 
-    /// For an [`Unlimited`].
+    /// Creates the configuration of an [`Unlimited`].
     ///
     /// ```
     /// use flowgate::LimiterConfig;
@@ -153,32 +153,32 @@ impl LimiterConfig {
         }
     }
 
-    /// Which limiter.
+    /// Returns the kind of limiter.
     pub const fn kind(&self) -> LimiterKind {
         self.kind
     }
 
-    /// What it allows: one quota, or two; none if it is unlimited.
+    /// Returns the one or two quotas; `None` if the limiter is unlimited.
     pub const fn quotas(&self) -> Option<Quotas> {
         self.quotas
     }
 
-    /// The limiter, on the default clock.
+    /// Builds the limiter on the default clock.
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if a limiter of this kind cannot have these quotas: a window has no burst, only `token` takes two, and
-    /// `unlimited` none.
+    /// Returns [`QuotaError`] if a limiter of this kind does not accept these quotas. A window has no burst, only `token` takes
+    /// two quotas, and `unlimited` takes none.
     #[cfg(feature = "std")]
     pub fn build(&self) -> Result<Arc<dyn Limiter>, QuotaError> {
         self.build_on(Clock::default())
     }
 
-    /// The limiter, on this clock.
+    /// Builds the limiter on `clock`.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// Returns [`QuotaError`] in the cases of [`build`](Self::build).
     pub fn build_on(&self, clock: impl Into<Clock>) -> Result<Arc<dyn Limiter>, QuotaError> {
         let clock = clock.into();
         let Some(quotas) = self.quotas else {

@@ -11,7 +11,7 @@ const MAX_MIN_CALLS: u64 = 1_000_000_000;
 /// Buckets of the shortest window are then still longer than a microsecond.
 const MIN_WINDOW_NS: u64 = 1_000_000;
 
-/// Settings of a [`Degrade`] other than the default ones.
+/// Builder of a [`Degrade`].
 ///
 /// | setting | default |
 /// |---|---|
@@ -59,77 +59,85 @@ pub struct DegradeBuilder {
 }
 
 impl DegradeBuilder {
-    /// The clock to measure by.
+    /// Sets the clock (default: [`Clock::system`]).
     ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
-    /// stands at the origin.
+    /// Without the feature `std` there is no default: a builder without a clock gets a manual clock that stands at the origin.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = Some(clock.into());
         self
     }
 
-    /// How many steps there are from all being well, level 0, to the highest level: 1 to 100.
+    /// Sets the highest level, 1 to 100 (default: 1).
     pub fn levels(mut self, levels: u32) -> Self {
         self.levels = levels;
         self
     }
 
-    /// The level is judged by calls that began within a span of this length, 1 ms or longer.
+    /// Sets the window, 1 ms or longer (default: 10 s).
     ///
-    /// It is rounded up to a whole number of nanoseconds per bucket. Longer than 584 years is as long as that.
+    /// Calls that began within the window decide the level. The window is rounded up to a whole number of nanoseconds per
+    /// bucket. A window longer than 584 years counts as 584 years.
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// Into how many buckets the window is divided, 1 to 128: the more, the sooner a call is judged after the threshold
-    /// has passed (at most two buckets later), and the more memory.
+    /// Sets the number of buckets of the window, 1 to 128 (default: 50).
+    ///
+    /// More buckets take more memory, but a call is judged sooner: at most two buckets after the threshold has passed.
     pub fn buckets(mut self, buckets: u64) -> Self {
         self.buckets = buckets;
         self
     }
 
-    /// By fewer calls than this, 1 to 1,000,000,000, no step up is judged, and none down before a window has passed.
+    /// Sets the least number of calls for a judgment, 1 to 1,000,000,000 (default: 20).
+    ///
+    /// With fewer calls the level does not go up, and goes down only after a whole window.
     pub fn min_calls(mut self, calls: u64) -> Self {
         self.min_calls = calls;
         self
     }
 
-    /// A step up is due when at least so many of a thousand calls are slow: 1 to 1000.
+    /// Sets the share of slow calls for a step up: `permille` or more, 1 to 1000.
     pub fn enter_permille(mut self, permille: u32) -> Self {
         self.enter_permille = permille;
         self
     }
 
-    /// A step down is due when at most so many of a thousand calls are slow: 0 to one less than
-    /// [`enter_permille`](Self::enter_permille). Between the two, the level stays.
+    /// Sets the share of slow calls for a step down: `permille` or less.
+    ///
+    /// The range is 0 to one less than [`enter_permille`](Self::enter_permille). Between the two, the level stays.
     pub fn exit_permille(mut self, permille: u32) -> Self {
         self.exit_permille = Some(permille);
         self
     }
 
-    /// The least time between any two steps; rounded up to whole buckets.
+    /// Sets the least time between any two steps, rounded up to whole buckets.
     ///
-    /// A step is judged by calls that began after the one before, so the next one up takes at least
-    /// the threshold and a bucket in any case.
+    /// A step is judged by calls that began after the previous step. So the next step up takes at least the threshold and one
+    /// bucket in any case.
     pub fn dwell(mut self, dwell: Duration) -> Self {
         self.dwell = Some(dwell);
         self
     }
 
-    /// The least time at a level before a step down from it; rounded up to whole buckets. Where it is shorter than
-    /// [`dwell`](Self::dwell), that holds.
+    /// Sets the least time at a level before a step down from it.
+    ///
+    /// The time is rounded up to whole buckets. If it is shorter than [`dwell`](Self::dwell), then `dwell` applies.
     pub fn recovery(mut self, recovery: Duration) -> Self {
         self.recovery = Some(recovery);
         self
     }
 
-    /// The watch, at level 0.
+    /// Builds the watch, at level 0.
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if a setting is out of the range that is said with it, or the threshold is 0 or takes, with the
-    /// window, 1024 buckets or more.
+    /// Returns [`QuotaError`] in these cases:
+    ///
+    /// - A setting is out of the range that its method states.
+    /// - The threshold is 0.
+    /// - The threshold and the window together take 1024 buckets or more.
     ///
     /// ```
     /// # use flowgate::Degrade;

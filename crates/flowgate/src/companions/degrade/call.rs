@@ -2,20 +2,19 @@ use super::Degrade;
 use crate::clock::Timestamp;
 use core::fmt;
 
-/// A call under way that a [`Degrade`] watches; dropping it ends it.
+/// Call in progress that a [`Degrade`] watches; dropping it ends the call.
 ///
-/// | what becomes of it | counts as |
+/// | end of the call | counts as |
 /// |---|---|
 /// | [`finish`](Self::finish), or dropped, within the threshold | fast |
 /// | … later | slow |
-/// | still under way after the threshold | slow, from then on |
+/// | still running after the threshold | slow, from then on |
 /// | [`fail`](Self::fail) | slow, however quick |
 /// | [`ignore`](Self::ignore) | not at all |
 /// | forgotten ([`core::mem::forget`], a leak) | slow, for one window, then not at all |
 ///
-/// A call that is given up early, by a time limit shorter than the threshold or because a future is cancelled, is
-/// dropped early and counts as fast, which it is not known to be. Where that happens, say [`fail`](Self::fail) or
-/// [`ignore`](Self::ignore).
+/// > **Warning:** a call that is given up early is dropped early, and counts as fast. This happens if a timeout is shorter than
+/// > the threshold, or if a future is cancelled. Call [`fail`](Self::fail) or [`ignore`](Self::ignore) in that case.
 ///
 /// ```
 /// use flowgate::{Degrade, ManualClock};
@@ -52,15 +51,15 @@ impl<'a> DegradeCall<'a> {
         }
     }
 
-    /// When it began.
+    /// Returns when the call began.
     pub fn began(&self) -> Timestamp {
         Timestamp::from_nanos(self.start_ns)
     }
 
-    /// It has ended, well. Dropping it does the same.
+    /// Ends the call as successful. Dropping it does the same.
     pub fn finish(self) {}
 
-    /// [`finish`](Self::finish) at a time of the caller's, for a [`Degrade`] that is used through [`Degrade::at`].
+    /// Ends the call at the timestamp `now`, for a [`Degrade`] used through [`Degrade::at`].
     ///
     /// ```
     /// # use flowgate::{Degrade, Timestamp};
@@ -76,17 +75,18 @@ impl<'a> DegradeCall<'a> {
         self.end(|| now);
     }
 
-    /// It has failed, and counts as slow however quick that was: failures that come fast must not outweigh what is
-    /// slow.
+    /// Ends the call as failed: it counts as slow, however quick it was.
+    ///
+    /// So quick failures do not hide slow calls.
     pub fn fail(mut self) {
-        // What nobody marks as fast is slow.
+        // A call that is not marked as fast is slow.
         self.bucket = None;
     }
 
-    /// It counts not at all, as if it had never begun: for calls that are meant to take long, and for those that say
-    /// nothing about what is watched.
+    /// Stops counting the call, as if it had never begun.
     ///
-    /// A level that it had a part in stays until it is judged again.
+    /// Use it for calls that take long by design, and for calls that do not depend on the watched service. If the call
+    /// contributed to the current level, that level stays until the next judgment.
     ///
     /// ```
     /// # use flowgate::{Degrade, ManualClock};
@@ -107,7 +107,7 @@ impl<'a> DegradeCall<'a> {
 
     fn end(&mut self, now: impl FnOnce() -> Timestamp) {
         if let Some(bucket) = self.bucket.take() {
-            // By a clock that ran backward meanwhile it took no time.
+            // If the clock ran backward in between, the call took no time.
             let took_ns = now().as_nanos().saturating_sub(self.start_ns);
             if took_ns <= self.degrade.rules.slow_ns {
                 self.degrade.record.end_fast(bucket);

@@ -1,8 +1,8 @@
-//! When the level changes: a pure step, from what has been judged so far and the calls that began.
+//! When the level changes: a pure step, from the last judgment and the calls that began.
 //!
-//! Time is counted in buckets. A call that began in bucket *k* is older than the threshold of *s* buckets when
-//! bucket *k* + 1 + *s* begins, whenever in *k* it was; until then it may yet end in time. So at the beginning of
-//! bucket *t* the calls of all buckets before *t* − *s* are known, and the last *w* of these are the window:
+//! Time is counted in buckets. Let the threshold be *s* buckets long. A call that began anywhere in bucket *k* is older than
+//! the threshold when bucket *k* + 1 + *s* begins. Until then, it can still end in time. So at the beginning of bucket *t*, the
+//! results of all calls in the buckets before *t* − *s* are known. The last *w* of these buckets are the window:
 //!
 //! ```text
 //!           t−s−w                     t−s          t
@@ -14,8 +14,8 @@
 //!               since: calls that began before the last change say nothing about its effect
 //! ```
 //!
-//! Buckets that nobody looked in are judged afterwards one by one, so the level is a function of the calls and of the
-//! time, and not of how often anybody asks.
+//! Buckets in which no caller read the level are judged afterward, one by one. So the level is a function of the calls and of
+//! the time, and not of how often callers read it.
 
 use core::ops::Range;
 
@@ -23,7 +23,7 @@ use core::ops::Range;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) begun: u64,
-    /// Those of them that are known to have ended well within the threshold.
+    /// Calls that are known to have ended well within the threshold.
     pub(super) fast: u64,
 }
 
@@ -36,12 +36,12 @@ impl Counts {
     }
 
     pub(super) fn slow(self) -> u64 {
-        // Threads may change the two between the reading of several buckets, but not within one.
+        // Threads may change the two values between the reading of several buckets, but not within one.
         self.begun.saturating_sub(self.fast)
     }
 }
 
-/// The level, and how it came about.
+/// The level, and the buckets of its last judgment and its last change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     /// The last bucket at whose beginning the level was judged. Time does not go back before it.
@@ -51,13 +51,13 @@ pub(super) struct Standing {
     pub(super) level: u32,
 }
 
-/// The settings, spans in buckets.
+/// The settings, with times in buckets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) bucket_ns: u64,
     /// A call that takes longer is slow.
     pub(super) slow_ns: u64,
-    /// The same, rounded up.
+    /// The threshold in buckets, rounded up.
     pub(super) slow: u64,
     pub(super) window: u64,
     pub(super) min_calls: u64,
@@ -71,20 +71,20 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// How many buckets back a judgement looks.
+    /// Returns how many buckets back a judgment looks.
     pub(super) fn reach(&self) -> u64 {
         self.slow + self.window
     }
 
-    /// Whether there is nothing new to judge at `now_ns`.
+    /// Returns whether there is nothing new to judge at `now_ns`.
     #[inline]
     pub(super) fn is_judged(&self, standing: Standing, now_ns: u64) -> bool {
         // Without a division; no bucket that was judged begins after the last instant.
         now_ns.saturating_sub(standing.judged * self.bucket_ns) < self.bucket_ns
     }
 
-    /// What becomes of `old` by the beginning of bucket `to`, which is after the last that was judged. No call
-    /// began after that; `calls` knows those of the last [`reach`](Self::reach) buckets until it.
+    /// Returns what follows from `old` by the beginning of bucket `to`, which is after the last judged bucket. No call began
+    /// after the last judged bucket. `calls` returns the calls of the last [`reach`](Self::reach) buckets up to that one.
     pub(super) fn judge(
         &self,
         old: Standing,
@@ -103,8 +103,7 @@ impl Rules {
             standing = self.step(standing, at, &calls);
             at += 1;
         }
-        // From here on there are no calls to judge by, and each step down comes when a window has passed
-        // without them.
+        // From here on there are no calls to judge by. Each step down comes when a window has passed without calls.
         while standing.level > 0 {
             let empty = standing
                 .since
@@ -121,13 +120,13 @@ impl Rules {
         }
     }
 
-    /// The window of bucket `at`.
+    /// Returns the window of bucket `at`.
     pub(super) fn window_at(&self, at: u64) -> Range<u64> {
         let end = at.saturating_sub(self.slow);
         end.saturating_sub(self.window)..end
     }
 
-    /// One judgement at the beginning of bucket `at`, which is at least the dwell time after the last change.
+    /// Makes one judgment at the beginning of bucket `at`, which is at least the dwell time after the last change.
     fn step(&self, standing: Standing, at: u64, calls: impl Fn(Range<u64>) -> Counts) -> Standing {
         let window = self.window_at(at);
         let seen = calls(standing.since.clamp(window.start, window.end)..window.end);

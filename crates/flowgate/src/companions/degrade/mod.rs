@@ -1,30 +1,41 @@
-//! [`Degrade`]: from how slow calls are to how much to leave out.
+//! [`Degrade`]: from how slow calls are to how much work to leave out.
 //!
-//! # The design
+//! # What is measured
 //!
-//! *What is measured.* The calls that **began** in a window, and how many of them took longer than the threshold. The
-//! window ends one threshold before now, because of a call that began later nobody can say yet whether it will be slow:
-//! counting the quick ones of the last moments, and not the slow ones beside them that are still running, would
-//! make every service look well. Of the calls in the window all is known, also of those that have not ended. So the
-//! ratio is exact, a hang is seen as soon as its first call has run for longer than the threshold, and nothing
-//! needs to walk the running calls: each is counted where it began, and marked there if it ends in time.
+//! The window counts the calls that **began** in it, and how many of them took longer than the threshold.
 //!
-//! *How it moves.* The window slides by buckets, so that a burst of slow calls is seen wherever it falls. Entering
-//! and leaving have thresholds of their own, with a gap between them. Each step is judged by calls that began after the
-//! one before, as only these show what it did. Too few calls are no reason to step up; when they stay away for a
-//! whole window the level goes down by a step, so that a service that is sent nothing is tried again, by a part of
-//! the calls at a time and never by a single one.
+//! The window ends one threshold before now. Whether a call that began later will be slow cannot be known yet. If the quick
+//! calls of the last moments were counted without the slow ones that are still running beside them, every service would look
+//! well. The outcome of every call in the window is known, even if the call has not ended. So:
 //!
-//! *What comes out.* A level from 0 to n. What a level means is the caller's: which priorities go ahead
-//! ([`Degrade::allows`]), which share of optional work is done ([`Degrade::admit`]), how fine the answer is.
+//! - The ratio is exact.
+//! - A hang is detected as soon as its first call has run for longer than the threshold.
+//! - Running calls need not be walked. Each is counted in the bucket in which it began, and marked there if it ends in time.
 //!
-//! *What it costs.* One compare-and-swap when a call begins and one when it ends in time; the level is a load, and
-//! once per bucket a sum over the window. No lock, no allocation, fixed memory (`record` has the layout, `judge`
-//! the pure step). A lock would cost as much alone, and hold up everybody while its holder is suspended.
+//! # How the level moves
 //!
-//! *What others do.* Sentinel counts in one tumbling bucket, sees calls when they end, and lets a single one decide
-//! about recovery; resilience4j sees ended calls, and is on or off. The dimmer comes from Brownout (Klein, Maggio,
-//! Årzén and Hernández-Rodriguez, 2014).
+//! The window slides by buckets, so a burst of slow calls is detected wherever it falls. Going up and going down have separate
+//! thresholds, with a gap between them. Each step is judged by calls that began after the previous step, because only these
+//! calls show its effect.
+//!
+//! Too few calls are no reason to step up. If a whole window has too few calls, the level goes down by one step. So a service
+//! that receives no calls is tried again by a part of the calls at a time, and never by a single call.
+//!
+//! # What the level means
+//!
+//! The level is a number from 0 to n. The caller decides what it means: which priorities go ahead ([`Degrade::allows`]), which
+//! share of optional work is done ([`Degrade::admit`]), or how detailed the response is.
+//!
+//! # Cost
+//!
+//! Beginning a call takes one compare-and-swap, and so does ending it in time. The level is a load, and once per bucket a sum
+//! over the window. There is no lock and no allocation, and the memory is fixed. `record` has the layout, and `judge` has the
+//! pure step. A lock would cost as much without contention, and would block all other threads while its holder is suspended.
+//!
+//! # Other implementations
+//!
+//! Sentinel counts in one tumbling bucket, sees calls when they end, and lets a single call decide about recovery. Resilience4j
+//! sees ended calls, and is on or off. The dimmer comes from Brownout (Klein, Maggio, Årzén and Hernández-Rodriguez, 2014).
 
 mod builder;
 mod call;
@@ -46,11 +57,12 @@ use core::time::Duration;
 use judge::{Rules, Standing};
 use record::Record;
 
-/// Watches how long calls take and says how far to degrade, **from the exact share of slow calls in a sliding window,
-/// those that still run among them**.
+/// Load-shedding level, from the **exact share of slow calls in a sliding window**.
 ///
-/// For the time when a dependency grows slow: to serve what is cached, leave out what is optional, refuse what is
-/// least important, step by step, and to come back step by step.
+/// Calls that are still running count, too.
+///
+/// Use it when a dependency can become slow. As the level rises, serve cached data, leave out optional work, and refuse the
+/// least important work, step by step. As the level falls, return step by step.
 ///
 /// ```text
 ///            ┬ 1000 ‰          ▄▄▄▄▄▄▄
@@ -93,46 +105,48 @@ use record::Record;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - A call counts as slow if it has taken longer than the threshold or has [failed](DegradeCall::fail), and neither
-///   as slow nor as fast before the threshold has passed since it began. From then on it counts within two
-///   buckets, whether it has ended or not, and until the window has slid past it.
-/// - The level goes up by one when, of at least `min_calls` calls, at least `enter_permille` are slow, and down by one
-///   when at most `exit_permille` are. Only calls that began after the last step count, within the
-///   window. Between any two steps `dwell` passes, and before a step down `recovery`.
-/// - Where a whole window since the last step has fewer calls than `min_calls`, the level goes down by one. So no level
-///   lasts for ever for want of calls; and a dependency that hangs with all its callers waiting looks, after a
-///   window, like one that is not used.
-/// - On one thread, the level is a function of the calls and of the time: how often it is looked at makes no
-///   difference. A thread that is suspended while it begins or ends a call may have it counted a judgement late.
-/// - A call whose end never comes (it is leaked, or its thread is lost) counts as slow for one window and then no more.
-///   Memory is fixed, however many calls there are. Of calls that begin in one bucket, 2³² − 1 count.
-/// - While the clock shows an earlier time than it has shown, no time passes for the level, and a call that ends
-///   before it began has taken none. The level is first entered at the clock's origin.
+/// - A call is judged once the threshold has passed since it began; before that, it counts neither as slow nor as fast. It
+///   counts within two buckets after that time, whether it has ended or not, and until the window has slid past it. It is slow
+///   if it has taken longer than the threshold or has [failed](DegradeCall::fail).
+/// - The level goes up by one when there are at least `min_calls` calls and at least `enter_permille` of them are slow. It goes
+///   down by one when at most `exit_permille` are slow. Only calls in the window that began after the last step count. At least
+///   `dwell` passes between any two steps, and at least `recovery` before a step down.
+/// - If a whole window since the last step has fewer calls than `min_calls`, the level goes down by one. So no level lasts
+///   forever because calls are missing. A dependency that hangs while all its callers wait looks unused after one window.
+/// - On one thread, the level depends only on the calls and on the time, and not on how often it is read. If a thread is
+///   suspended while it begins or ends a call, that call may be counted one judgment late.
+/// - A call that never ends (because it is leaked, or its thread is lost) counts as slow for one window, and then no more. The
+///   memory is fixed, whatever the number of calls. At most 2³² − 1 calls that begin in one bucket are counted.
+/// - While the clock shows an earlier time than before, no time passes for the level. A call that ends before it began has
+///   taken no time. The level starts at 0 at the clock's origin.
 ///
 /// # Choosing the settings
 ///
-/// *Threshold*: what callers bear, not what is usual; well above the latency of a good day. *`min_calls`*: chance alone
-/// must not make as many of them slow as `enter_permille` says. *Window*: long enough for several times
-/// `min_calls`. *Levels*: for each, something to leave out that the dependency feels; where degraded
-/// work does not call the dependency at all, let some through, by [`admit`](Self::admit), or the way back is a guess.
+/// - *Threshold*: the time that callers can bear, well above the latency of a good day.
+/// - *`min_calls`*: enough calls that chance alone does not make a share of `enter_permille` slow.
+/// - *Window*: long enough for several times `min_calls`.
+/// - *Levels*: one for each kind of work that can be left out and whose absence relieves the dependency. If degraded work does
+///   not call the dependency at all, let some of it through with [`admit`](Self::admit). Otherwise no call shows whether the
+///   dependency has recovered.
 ///
-/// # Cost
+/// # Performance
 ///
-/// A call is two readings of the clock and two compare-and-swaps, on one word for all calls of a bucket. The level is a
-/// reading of the clock and a load; once per bucket, whoever comes first sums up the window. The first to come
-/// after a pause goes over what was missed: some microseconds with the default settings, under a millisecond with
-/// the largest. No memory after it is built; no lock where this [is lock-free](Self::is_lock_free).
+/// A call takes two readings of the clock and two compare-and-swaps, on one word for all calls of a bucket. Reading the level
+/// takes a reading of the clock and a load. Once per bucket, the first reader sums up the window. The first reader after a
+/// pause judges the missed buckets: some microseconds with the default settings, under a millisecond with the largest.
+///
+/// No memory is allocated after the build. No operation takes a lock if the watch [is lock-free](Self::is_lock_free).
 pub struct Degrade {
     record: Record,
     rules: Rules,
-    /// Questions that [`admit`](Self::admit) has been asked at levels where the answer is not always the same.
+    /// Number of calls of [`admit`](Self::admit) at levels where the result is not always the same.
     turns: AtomicU64,
     clock: Clock,
 }
 
-/// Of the calls in the window, how many were slow; see [`Degrade::slow_calls`].
+/// Number of calls in the window, and of slow ones; see [`Degrade::slow_calls`].
 ///
 /// ```
 /// use flowgate::{Degrade, Timestamp};
@@ -151,25 +165,28 @@ pub struct Degrade {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SlowCalls {
-    /// Calls that began within the window and are not ignored.
+    /// Number of calls that began within the window and are not ignored.
     pub calls: u64,
-    /// Those of them that took, or have been running for, longer than the threshold, or failed.
+    /// Number of calls in the window that failed or exceeded the threshold.
+    ///
+    /// A call that is still running counts as slow once it has run for longer than the threshold.
     pub slow: u64,
 }
 
 impl Degrade {
-    /// A watch by the [system clock](Clock::system) with one level above 0 and the default settings: calls that
-    /// take longer than `slow` are slow.
+    /// Creates a watch with one level above 0 and the default settings.
+    ///
+    /// Calls that take longer than `slow` are slow. The watch uses the [system clock](Clock::system).
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if `slow` is 0 or longer than 194.6 s, for which a longer window is needed.
+    /// Returns [`QuotaError`] if `slow` is 0 or longer than 194.6 s. A longer threshold needs a longer window.
     #[cfg(feature = "std")]
     pub fn new(slow: Duration) -> Result<Self, QuotaError> {
         Self::builder(slow).build()
     }
 
-    /// Settings other than the default ones. Calls that take longer than `slow` are slow.
+    /// Returns a builder. Calls that take longer than `slow` are slow.
     pub fn builder(slow: Duration) -> DegradeBuilder {
         DegradeBuilder {
             slow,
@@ -194,7 +211,7 @@ impl Degrade {
         }
     }
 
-    /// A call begins now; it ends when what is returned is finished or dropped.
+    /// Begins a call, which ends when the returned [`DegradeCall`] is finished or dropped.
     ///
     /// ```
     /// # use flowgate::Degrade;
@@ -211,21 +228,20 @@ impl Degrade {
         self.at_now().start()
     }
 
-    /// How far to degrade: 0, not at all, to [`levels`](Self::levels).
+    /// Returns how far to degrade: from 0 (not at all) to [`levels`](Self::levels).
     #[inline]
     pub fn level(&self) -> u32 {
         self.at_now().level()
     }
 
-    /// The highest level.
+    /// Returns the highest level.
     pub fn levels(&self) -> u32 {
         self.rules.levels
     }
 
-    /// Whether work of this priority is to be done at the present level: whether the level is not above it.
+    /// Returns whether to do work of `priority`: whether the level is at most `priority`.
     ///
-    /// Priority 0 is the least important and is the first to be left out, at level 1; priority
-    /// [`levels`](Self::levels) is always done.
+    /// Priority 0 is the least important, and is left out first, at level 1. Priority [`levels`](Self::levels) is always done.
     ///
     /// ```
     /// # use flowgate::{Degrade, Timestamp};
@@ -246,11 +262,11 @@ impl Degrade {
         self.at_now().allows(priority)
     }
 
-    /// Whether to do this piece of optional work, so that of all that are asked about, the share of the present level
-    /// is done: (levels − level) of each `levels` in turn.
+    /// Returns whether to do one piece of optional work.
     ///
-    /// Not by chance: of k in succession at one level, on whatever threads, exactly the share of k is done, rounded
-    /// down or up. At level 0 all are, at the highest level none.
+    /// At each level, the share of `true` is (`levels` − level) of `levels`: all at level 0, none at the highest level. The
+    /// result is not random. Of k consecutive calls at one level, on whatever threads, exactly this share returns `true`,
+    /// rounded down or up.
     ///
     /// ```
     /// # use flowgate::{Degrade, Timestamp};
@@ -272,31 +288,34 @@ impl Degrade {
         self.at_now().admit()
     }
 
-    /// The share of optional work that [`admit`](Self::admit) says yes to, in per mille, rounded down: 1000 at level
-    /// 0, and 0 at the highest.
+    /// Returns the share of work that [`admit`](Self::admit) admits, in per mille, rounded down.
+    ///
+    /// The share is 1000 at level 0 and 0 at the highest level.
     pub fn share_permille(&self) -> u32 {
         self.at_now().share_permille()
     }
 
-    /// What the window shows now: for a log line, or a metric.
+    /// Returns the calls in the window now, for a log line or a metric.
     ///
-    /// Not what the next step is judged by, which are only those of these that began after the last one. Threads
-    /// that begin or end calls meanwhile may or may not be in it.
+    /// The next step is judged only by those of them that began after the last step. Calls that other threads begin or end
+    /// during the method may or may not be included.
     pub fn slow_calls(&self) -> SlowCalls {
         self.at_now().slow_calls()
     }
 
-    /// Calls that take longer than this are slow.
+    /// Returns the threshold: calls that take longer are slow.
     pub fn slow(&self) -> Duration {
         Duration::from_nanos(self.rules.slow_ns)
     }
 
-    /// How long a bucket is: the window divided by the number of buckets, rounded up to whole nanoseconds.
+    /// Returns the length of a bucket, rounded up to whole nanoseconds.
+    ///
+    /// This is the window divided by the number of buckets.
     pub fn bucket(&self) -> Duration {
         Duration::from_nanos(self.rules.bucket_ns)
     }
 
-    /// The memory that this takes, in bytes, the ring included.
+    /// Returns the memory that the watch takes, in bytes, including its ring.
     ///
     /// ```
     /// # use flowgate::Degrade;
@@ -309,10 +328,10 @@ impl Degrade {
         size_of::<Self>() + self.record.ring.bytes()
     }
 
-    /// The same verbs at a time of your own.
+    /// Returns the same methods at an explicit timestamp.
     ///
-    /// For simulations, and for callers that have read the clock already. Use one kind of time with one watch, the
-    /// clock's or yours; a call's end has [`DegradeCall::finish_at`].
+    /// Use it for simulations, or if the caller has read the clock already. Use one kind of time with one watch: the clock's or
+    /// explicit timestamps. For the end of a call, use [`DegradeCall::finish_at`].
     ///
     /// ```
     /// # use flowgate::{Degrade, Timestamp};
@@ -330,14 +349,14 @@ impl Degrade {
         At::new(self, now.as_nanos())
     }
 
-    /// The clock that this measures by.
+    /// Returns the clock that measures the calls.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Whether calls and levels take no lock on this machine.
+    /// Returns whether calls and levels take no lock on this machine.
     ///
-    /// `false` where the processor has no 128-bit compare-and-swap: they are then counted as exactly, under a lock.
+    /// The result is `false` if the processor has no 128-bit compare-and-swap. Calls are then counted as exactly, under a lock.
     pub fn is_lock_free(&self) -> bool {
         crate::primitive::AtomicU128::is_lock_free()
     }
@@ -349,7 +368,7 @@ impl Degrade {
 }
 
 impl<'a> At<'a, Degrade> {
-    /// [`Degrade::start`].
+    /// Begins a call, as [`Degrade::start`].
     #[inline]
     pub fn start(self) -> DegradeCall<'a> {
         let bucket = self.standing().judged;
@@ -357,37 +376,37 @@ impl<'a> At<'a, Degrade> {
         DegradeCall::new(self.limiter, self.now_ns, is_counted.then_some(bucket))
     }
 
-    /// [`Degrade::level`].
+    /// Returns the level, as [`Degrade::level`].
     #[inline]
     pub fn level(self) -> u32 {
         self.standing().level
     }
 
-    /// [`Degrade::allows`].
+    /// Returns whether to do work of `priority`, as [`Degrade::allows`].
     #[inline]
     pub fn allows(self, priority: u32) -> bool {
         priority >= self.level()
     }
 
-    /// [`Degrade::admit`].
+    /// Returns whether to do a piece of optional work, as [`Degrade::admit`].
     pub fn admit(self) -> bool {
         let (level, levels) = (self.level(), self.limiter.rules.levels);
         if level == 0 || level == levels {
             return level == 0;
         }
-        // The share of the first turns, in whole pieces, grows with this one.
+        // `true` if this turn raises the number of admitted pieces, which is the share of the turns so far, rounded down.
         let turn = self.limiter.turns.fetch_add(1, Ordering::Relaxed) % u64::from(levels);
         let (share, levels) = (u64::from(levels - level), u64::from(levels));
         (turn + 1) * share / levels > turn * share / levels
     }
 
-    /// [`Degrade::share_permille`].
+    /// Returns the share of admitted work in per mille, as [`Degrade::share_permille`].
     pub fn share_permille(self) -> u32 {
         let levels = self.limiter.rules.levels;
         (levels - self.level()) * 1000 / levels
     }
 
-    /// [`Degrade::slow_calls`].
+    /// Returns the calls in the window, as [`Degrade::slow_calls`].
     pub fn slow_calls(self) -> SlowCalls {
         let window = self.limiter.rules.window_at(self.standing().judged);
         let seen = self.limiter.record.counts(window);
@@ -405,7 +424,7 @@ impl<'a> At<'a, Degrade> {
 
 impl fmt::Debug for Degrade {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // As last judged: looking at the clock here would judge, by a time that may not be the one in use.
+        // The level as last judged. Reading the clock here would judge by a time that may not be the one in use.
         f.debug_struct("Degrade")
             .field("level", &self.record.standing().level)
             .field("levels", &self.levels())

@@ -1,4 +1,4 @@
-//! What a [`Degrade`](super::Degrade) remembers: a word for the level, a ring of words for the calls that began.
+//! The state of a [`Degrade`](super::Degrade): a word for the level, and a ring of words for the calls that began.
 //!
 //! ```text
 //!  127                            64 63                        8 7         0
@@ -11,23 +11,24 @@
 //! └─────────────────────────────────┴─────────────────┴─────────────────────┘
 //! ```
 //!
-//! A call is counted in the bucket that it began in, at the place in the ring that the bucket's number names, by one
-//! compare-and-swap. The first call of a later bucket puts its own in the place of the old one, which no judgement
-//! looks at any more. A call that ends in time is marked fast in the bucket that it began in, by another one. One that
-//! does not, writes nothing: what is not known to be fast is slow. So a hang needs nobody to notice it, and a call
-//! whose end is forgotten is gone with its bucket.
+//! A call is counted in the bucket in which it began, by one compare-and-swap on the slot of the ring that the bucket's number
+//! selects. The first call of a later bucket replaces the old bucket in its slot; no judgment reads the old one any more. A
+//! call that ends in time is marked as fast in its bucket, by another compare-and-swap.
 //!
-//! The level is judged once for each bucket of time, by whoever comes first: all that come compute the same step and
-//! one of them swaps it in.
+//! A call that does not end in time writes nothing: every call is slow unless it is known to be fast. So a hang is detected
+//! without any action of a thread, and a call that never ends disappears with its bucket.
+//!
+//! The level is judged once for each bucket of time, by the first threads that read it. They all compute the same step, and one
+//! of them swaps it in.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `standing` | everyone | who is the first in a bucket (CAS) | its contents; `judged` only grows |
-//! | `ring` | judgements, reports | calls that begin, end in time, or are ignored (CAS) | the bucket's number |
+//! | `standing` | every thread | the first thread in a bucket (CAS) | its contents; `judged` only grows |
+//! | `ring` | judgments, reports | calls that begin, end in time, or are ignored (CAS) | the bucket's number |
 //!
-//! A thread that is suspended between its reading of the clock and its compare-and-swap is counted late: a call that
-//! began in a bucket that has been judged meanwhile counts from the next judgement on, and one that ended in time
-//! counts as slow until then.
+//! If a thread is suspended between reading the clock and its compare-and-swap, its call is counted late. If the bucket in
+//! which the call began was judged in between, the call counts from the next judgment on. If the call ended in time, it counts
+//! as slow until then.
 
 use super::judge::{Counts, Rules, Standing};
 use crate::primitive::{AtomicU128, Ordering};
@@ -88,7 +89,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// For judgements that look back `reach` buckets, which is less than [`MAX_SLOTS`].
+    /// Creates a record for judgments that look back `reach` buckets, which is less than [`MAX_SLOTS`].
     pub(super) fn new(reach: u64) -> Self {
         Self {
             standing: AtomicU128::new(Standing::default().pack()),
@@ -97,7 +98,7 @@ impl Record {
         }
     }
 
-    /// How things stand at `now_ns`, or at the latest time that anybody has looked if that is later.
+    /// Returns the level at `now_ns`, or at the latest time for which it has been judged, if that is later.
     #[inline]
     pub(super) fn look(&self, rules: &Rules, now_ns: u64) -> Standing {
         let standing = self.standing();
@@ -107,13 +108,13 @@ impl Record {
         }
     }
 
-    /// As last judged.
+    /// Returns the level as last judged.
     pub(super) fn standing(&self) -> Standing {
-        // Acquire: pairs with the swap in `judge`, so that what has been judged by is seen here too.
+        // Acquire: pairs with the swap in `judge`, so that this thread also sees the data of that judgment.
         Standing::unpack(self.standing.load(Ordering::Acquire))
     }
 
-    /// Once per bucket and thread.
+    /// Judges the level, once per bucket and thread.
     #[inline(never)]
     fn judge(&self, rules: &Rules, now_ns: u64) -> Standing {
         let to = now_ns / rules.bucket_ns;
@@ -135,7 +136,7 @@ impl Record {
         }
     }
 
-    /// Calls that began in `buckets`, as far as the ring still has them.
+    /// Returns the calls that began in `buckets`, as far as the ring still has them.
     pub(super) fn counts(&self, buckets: Range<u64>) -> Counts {
         buckets.fold(Counts::default(), |sum, bucket| {
             let slot = Slot::unpack(self.ring.load(bucket));
@@ -149,8 +150,8 @@ impl Record {
         })
     }
 
-    /// Counts a call that begins in `bucket`. `false` if it is not counted: the bucket is full, with 2³² − 1 calls,
-    /// or so long ago that its place is another's.
+    /// Counts a call that begins in `bucket`. Returns `false` if the call is not counted. This happens if the bucket is full
+    /// (2³² − 1 calls), or so old that a later bucket has its slot.
     #[inline]
     pub(super) fn begin(&self, bucket: u64) -> bool {
         self.change(bucket, |slot| {
@@ -190,7 +191,7 @@ impl Record {
         });
     }
 
-    /// `false` if `to` says that there is nothing to change.
+    /// Replaces the slot of `bucket` by the result of `to`. Returns `false` if `to` returns `None`.
     #[inline(always)]
     fn change(&self, bucket: u64, to: impl Fn(Slot) -> Option<Slot>) -> bool {
         loop {

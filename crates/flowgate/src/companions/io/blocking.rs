@@ -1,4 +1,4 @@
-//! The traits of the standard library: a call blocks its thread until its turn has come.
+//! The traits of the standard library: a call blocks its thread until it is granted.
 
 use super::Throttled;
 use crate::limiter::Limiter;
@@ -7,7 +7,7 @@ use core::ops::Deref;
 use core::task::{Context, Poll};
 use std::io::{self, Read, Write};
 
-/// Blocks the thread until what was read has been paid for. Not for tasks.
+/// Blocks the thread until the bytes that were read are paid for. Not for async tasks.
 impl<T, P> Read for Throttled<T, P>
 where
     T: Read,
@@ -24,7 +24,7 @@ where
     }
 }
 
-/// Blocks the thread until there are tokens for what is to be written. Not for tasks.
+/// Blocks the thread until there are tokens for the bytes to write. Not for async tasks.
 impl<T, P> Write for Throttled<T, P>
 where
     T: Write,

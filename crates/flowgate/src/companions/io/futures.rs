@@ -9,7 +9,7 @@ use core::task::{Context, Poll};
 use futures_io::{AsyncRead, AsyncWrite};
 use std::io;
 
-/// With the feature `futures-io`. Waits for what was read to be paid for.
+/// With the feature `futures-io`. Waits until the bytes that were read are paid for.
 impl<T, P> AsyncRead for Throttled<T, P>
 where
     T: AsyncRead + Unpin,
@@ -28,7 +28,7 @@ where
     }
 }
 
-/// With the feature `futures-io`. Waits for tokens for what is to be written.
+/// With the feature `futures-io`. Waits for tokens for the bytes to write.
 impl<T, P> AsyncWrite for Throttled<T, P>
 where
     T: AsyncWrite + Unpin,

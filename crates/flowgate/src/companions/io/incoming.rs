@@ -1,4 +1,4 @@
-//! Reading: the source first, then the turn.
+//! Reading: the source first, then the grant.
 
 use super::throttled::{READS, Throttled};
 use crate::limiter::Limiter;
@@ -11,7 +11,7 @@ where
     P: Deref,
     P::Target: Limiter,
 {
-    /// Fills the beginning of `place` with what `read` brings once that has been paid for, and says how much it was.
+    /// Fills the beginning of `place` with the bytes that `read` returns, once they are paid for. Returns their number.
     pub(super) fn poll_in(
         &mut self,
         context: &mut Context<'_>,
@@ -22,7 +22,7 @@ where
         let come = if is_new {
             let most = self.at_once(place.len());
             let come = ready!(read(&mut self.inner, context, &mut place[..most]))?;
-            // Should it say that there are more than it had room for.
+            // In case the source reports more bytes than it had room for.
             come.min(most)
         } else {
             place.len().min(self.ahead.bytes().len())
@@ -35,7 +35,7 @@ where
         let paid = payer.poll_some(READS, come as u64, |limit| chunk.of(limit), context.waker());
         let n = match paid {
             Poll::Ready(Ok(mut granted)) => {
-                // More, if the call before was given up, and had more room.
+                // More, if the previous call was given up and had more room.
                 let n = come.min(usize::try_from(granted.units()).unwrap_or(usize::MAX));
                 granted.use_up(n as u64);
                 n

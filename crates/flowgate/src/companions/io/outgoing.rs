@@ -1,4 +1,4 @@
-//! Writing: the turn first, then the writer.
+//! Writing: the grant first, then the writer.
 
 use super::throttled::{Throttled, WRITES};
 use crate::limiter::Limiter;
@@ -11,8 +11,8 @@ where
     P: Deref,
     P::Target: Limiter,
 {
-    /// Has `write` write as much of the beginning of `bytes` as has been paid for, and says how much that was. What it
-    /// does not write is given back, whichever way it ends.
+    /// Makes `write` write as many of the first `bytes` as are paid for, and returns their number. Tokens for bytes that it
+    /// does not write are returned, however it ends.
     pub(super) fn poll_out(
         &mut self,
         context: &mut Context<'_>,
@@ -32,7 +32,7 @@ where
             context.waker(),
         );
         let mut granted = ready!(paid).map_err(io::Error::other)?;
-        // More, if the call before was given up, and had more to write.
+        // More, if the previous call was given up and had more to write.
         let most = bytes
             .len()
             .min(usize::try_from(granted.units()).unwrap_or(usize::MAX));

@@ -4,14 +4,16 @@ use crate::limiter::Limiter;
 use core::fmt;
 use core::ops::Deref;
 
-/// The most that is taken in one turn unless [`Throttled::chunk`] says otherwise.
+/// The largest chunk in bytes, unless [`Throttled::chunk`] sets another.
 const MAX_CHUNK: u64 = 64 * 1024;
 
-/// How many chunks a burst is at least.
+/// The least number of chunks in a burst.
 const CHUNKS_PER_BURST: u64 = 8;
 
-/// **A reader or a writer whose bytes are tokens of a limiter**: no more of them pass in any time than that admits, and
-/// all who share it get the same share.
+/// Reader or writer that **shares the bandwidth of a limiter**.
+///
+/// A byte is a unit of the limiter. In any interval, no more bytes pass than the limiter admits. All readers and writers that
+/// wait for the same limiter get the same share.
 ///
 /// ```text
 ///   reader ── Throttled ──╮
@@ -36,42 +38,51 @@ const CHUNKS_PER_BURST: u64 = 8;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It is [`Read`](std::io::Read) and [`Write`](std::io::Write) of the standard library, which block their thread, and
-/// with the features `tokio` and `futures-io` the asynchronous traits of these. A byte is a unit of the limiter's
-/// quota, so a [`TokenBucket`](crate::TokenBucket) of `"10MiB/s"` has a burst of 10 MiB unless the text says otherwise.
-/// Both directions of a socket count together; split it to limit them each.
+/// `Throttled` implements [`Read`](std::io::Read) and [`Write`](std::io::Write) of the standard library, which block the
+/// thread. With the features `tokio` and `futures-io` it also implements the asynchronous traits of these crates.
+///
+/// A [`TokenBucket`](crate::TokenBucket) of `"10MiB/s"` has a burst of 10 MiB, unless the text of the quota sets another. Both
+/// directions of a socket count together. To limit each direction, split the socket.
 ///
 /// # Chunks
 ///
-/// A call passes at most a chunk, and takes one turn in the queue for it: an eighth of what the limiter can grant at once,
-/// and 64 KiB at most, or what [`chunk`](Self::chunk) says. So an amount larger than the burst is split, as callers of
-/// `read` and `write` have to expect anyway, and never refused; also if the burst is made smaller meanwhile.
+/// A call passes at most one chunk, and waits once in the queue for it. By default, a chunk is 1/8 of the largest amount that
+/// the limiter can grant in one decision, and at most 64 KiB. [`chunk`](Self::chunk) sets another size.
+///
+/// So an amount larger than the burst is split and never refused, also if the burst is reduced later. Callers of `read` and
+/// `write` have to expect partial results anyway.
 ///
 /// # Fairness
 ///
-/// Turns come in the order of the limiter's queue, so those who wait and always want more get one chunk each, round by
-/// round: the same bytes, to a chunk. What can be had without a wait goes to who comes first. Who asks for less than a
-/// chunk at a time gets as much less; put a [`BufReader`](std::io::BufReader) or [`BufWriter`](std::io::BufWriter)
-/// around it. Other users of the limiter wait in the same queue.
+/// Chunks are granted in the order of the limiter's queue. So all waiters that always want more get one chunk each, round by
+/// round: the same number of bytes, to within one chunk. Tokens that are available without a wait go to the first caller.
 ///
-/// # What is promised
+/// A caller that asks for less than a chunk at a time gets a smaller share. Put a [`BufReader`](std::io::BufReader) or
+/// [`BufWriter`](std::io::BufWriter) around it. Other users of the limiter wait in the same queue.
 ///
-/// The limiter's own promise (C1), for bytes: those read as they are handed to the caller, those written as they are
-/// handed to the writer, dated at their turn. A read is ahead of that by a chunk, as the source sees it. Who wakes up
-/// late for a turn passes its bytes later than they are dated, a chunk at the most; so does who asked for a write, gave
-/// up, and later writes after all. What a writer does not take comes back, except for what has flowed in again since
-/// its turn, and at a [`WarmUp`](crate::WarmUp) only if nobody has had another turn since.
+/// # Guarantees
+///
+/// The bound of the limiter holds for the bytes ([never over-admits, C1](crate::guide::guarantees)). Bytes that are read count
+/// when they are handed to the caller. Bytes that are written count when they are handed to the writer. Their time is that of
+/// their grant.
+///
+/// - The source sees a read earlier, by at most one chunk.
+/// - A caller that wakes up late passes its bytes later than the time of their grant, by at most one chunk. The same holds for
+///   a caller that gives up a write after its grant and writes later.
+/// - Tokens for bytes that the writer does not take are returned, except for those that have been refilled since their grant. A
+///   [`WarmUp`](crate::WarmUp) gets them back only if it has made no other grant since.
 ///
 /// # Errors
 ///
-/// Those of the reader or writer, which cost nothing, and the limiter's refusals, which come when it was
-/// [closed](crate::WaitQueue::close) or its queue is full: of the kind [`Other`](std::io::ErrorKind::Other), with the
-/// [`Denied`](crate::Denied) inside. What had been read by then is kept for the next call.
+/// - Errors of the reader or writer. They cost no tokens.
+/// - Refusals of the limiter, if it was [closed](crate::WaitQueue::close) or its queue is full. Their kind is
+///   [`Other`](std::io::ErrorKind::Other), and they contain the [`Denied`](crate::Denied). Bytes that were read by then are
+///   kept for the next call.
 ///
 /// # Cancel safety
 ///
-/// A read that is given up loses no bytes. A write that is given up has written none. Either keeps its place in the queue
-/// for the next call; shutting down or dropping the whole leaves the queue.
+/// A read that is given up loses no bytes. A write that is given up has written no bytes. Both keep their place in the queue
+/// for the next call. To leave the queue, shut the writer down or drop the `Throttled`.
 pub struct Throttled<T, P>
 where
     P: Deref,
@@ -83,16 +94,16 @@ where
     chunk: Chunk,
 }
 
-/// The two things that are paid for.
+/// The two operations that pay for bytes.
 pub(super) const READS: usize = 0;
 pub(super) const WRITES: usize = 1;
 
-/// How much goes in one turn.
+/// How many bytes are granted in one decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Chunk {
-    /// So small that no turn takes a large part of the burst.
+    /// So small that no chunk takes a large part of the burst.
     Fair,
-    /// At most so many bytes.
+    /// At most this number of bytes.
     Bytes(u64),
 }
 
@@ -101,7 +112,9 @@ where
     P: Deref,
     P::Target: Limiter,
 {
-    /// Has what passes `inner` wait for `limiter`, which is held by a reference or an [`Arc`](alloc::sync::Arc).
+    /// Creates a reader or writer whose bytes wait for `limiter`.
+    ///
+    /// `limiter` is a reference or an [`Arc`](alloc::sync::Arc).
     pub fn new(inner: T, limiter: P) -> Self {
         Self {
             inner,
@@ -111,8 +124,10 @@ where
         }
     }
 
-    /// Passes at most `bytes` in one turn, and no more than the limiter can grant at once; 0 is 1. Smaller ones share
-    /// more evenly, larger ones cost less.
+    /// Sets the largest number of bytes per call; 0 counts as 1.
+    ///
+    /// A call never passes more than the limiter can grant in one decision. Smaller chunks share more evenly, larger chunks
+    /// cost less.
     ///
     /// ```
     /// # use flowgate::{Throttled, TokenBucket};
@@ -130,22 +145,22 @@ where
         self
     }
 
-    /// The limiter.
+    /// Returns the limiter.
     pub fn limiter(&self) -> &P::Target {
         self.payer.limiter()
     }
 
-    /// The reader or writer inside.
+    /// Returns the reader or writer inside.
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
 
-    /// The reader or writer inside. What passes there waits for nothing.
+    /// Returns the reader or writer inside. Bytes that pass there are not limited.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.inner
     }
 
-    /// What has been read, and waits for its turn.
+    /// Returns the bytes that have been read and wait for their grant.
     ///
     /// ```
     /// # use flowgate::{Throttled, TokenBucket};
@@ -162,7 +177,9 @@ where
         self.ahead.bytes()
     }
 
-    /// The reader or writer inside. What has been [read ahead](Self::read_ahead) is lost. Leaves the queue.
+    /// Returns the reader or writer inside, and leaves the queue.
+    ///
+    /// Bytes that have been [read ahead](Self::read_ahead) are lost.
     pub fn into_inner(self) -> T {
         self.inner
     }
@@ -171,7 +188,7 @@ where
         self.chunk
     }
 
-    /// How many of `bytes` go in one turn.
+    /// Returns how many of `bytes` a call passes.
     pub(super) fn at_once(&self, bytes: usize) -> usize {
         let most = self.chunk.of(self.limiter().snapshot().limit);
         bytes.min(usize::try_from(most).unwrap_or(usize::MAX))
@@ -179,7 +196,7 @@ where
 }
 
 impl Chunk {
-    /// The most of a turn, where the limiter can grant `limit` units at once.
+    /// Returns the chunk size, if the limiter can grant `limit` units in one decision.
     pub(super) fn of(self, limit: u64) -> u64 {
         match self {
             Self::Fair => (limit / CHUNKS_PER_BURST).clamp(1, MAX_CHUNK),

@@ -9,7 +9,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::io;
 
-/// With the feature `tokio`. Waits for what was read to be paid for.
+/// With the feature `tokio`. Waits until the bytes that were read are paid for.
 impl<T, P> AsyncRead for Throttled<T, P>
 where
     T: AsyncRead + Unpin,
@@ -23,7 +23,7 @@ where
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let room = this.at_once(place.remaining());
-        // Counted as filled only when it has been paid for.
+        // Counted as filled only when the bytes are paid for.
         let part = place.initialize_unfilled_to(room);
         let read = this.poll_in(context, part, |inner, context, part| {
             let mut part = ReadBuf::new(part);
@@ -36,7 +36,7 @@ where
     }
 }
 
-/// With the feature `tokio`. Waits for tokens for what is to be written.
+/// With the feature `tokio`. Waits for tokens for the bytes to write.
 impl<T, P> AsyncWrite for Throttled<T, P>
 where
     T: AsyncWrite + Unpin,

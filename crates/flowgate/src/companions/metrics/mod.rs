@@ -1,4 +1,4 @@
-//! [`MetricsPublisher`]: what an observed limiter counts, for the facade of the crate `metrics`.
+//! [`MetricsPublisher`]: the counts of an observed limiter, for the crate `metrics`.
 
 use crate::companions::observed::{ObservedCounts, Refusals, Waits};
 use ::metrics::{
@@ -7,8 +7,9 @@ use ::metrics::{
 };
 use core::fmt;
 
-/// **Publishes what an [`Observed`](crate::Observed) limiter counts** through the facade of the crate
-/// [`metrics`](::metrics) 0.24, to whichever recorder the program has installed.
+/// Publisher of an [`Observed`](crate::Observed) limiter's counts, through the crate [`metrics`](::metrics).
+///
+/// It uses the facade of `metrics` 0.24, and so every recorder that the program installs.
 ///
 /// | metric | kind | labels |
 /// |---|---|---|
@@ -19,15 +20,15 @@ use core::fmt;
 /// | `flowgate_waiting` | gauge of operations | `limiter` |
 /// | `flowgate_wait_seconds` | histogram of seconds | `limiter` |
 ///
-/// Reasons are called as the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`, `deadline`,
-/// `cancelled`, `table_full`.
+/// The values of `reason` are the field names of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`,
+/// `deadline`, `cancelled`, `table_full`.
 ///
-/// The limiter's own counting stays as cheap as it is: nothing is published by an operation, but by whoever calls
-/// [`record`](Self::record), every ten seconds, say, or when somebody asks for the metrics. It publishes what has been
-/// counted since it did so last, so several limiters of one name add up, and a gauge of theirs is that of the last one.
+/// Operations of the limiter publish nothing, so they cost no more than before. The program publishes by calling
+/// [`record`](Self::record), for example every 10 s, or when a server asks for the metrics. Each call publishes what has been
+/// counted since the previous call. So several limiters with one name add up; only their gauge is that of the last one.
 ///
-/// A wait is recorded as long as its bucket's longest ([`Waits::buckets`]): never shorter than it was, and longer by a
-/// sixteenth at the most.
+/// A wait is recorded as the longest length of its bucket ([`Waits::buckets`]). It is never shorter than the real wait, and
+/// longer by at most 1/16.
 ///
 /// ```
 /// use flowgate::{MetricsPublisher, Observed, TokenBucket};
@@ -46,7 +47,7 @@ pub struct MetricsPublisher {
     abandoned: Counter,
     waiting: Gauge,
     wait_seconds: Histogram,
-    /// What has been published.
+    /// Counts that have been published.
     counts: ObservedCounts,
     waits: Option<Waits>,
 }
@@ -59,8 +60,9 @@ const WAITING: &str = "flowgate_waiting";
 const WAIT_SECONDS: &str = "flowgate_wait_seconds";
 
 impl MetricsPublisher {
-    /// Describes the metrics to the recorder that is installed now, and registers those of the limiter that is to be
-    /// called `limiter`. Without a recorder, nothing will be published.
+    /// Describes and registers the metrics of the limiter with the name `limiter`.
+    ///
+    /// They go to the recorder that is installed now. Without a recorder, nothing is published.
     pub fn register(limiter: impl Into<SharedString>) -> Self {
         describe();
         let limiter = limiter.into();
@@ -79,8 +81,9 @@ impl MetricsPublisher {
         }
     }
 
-    /// Publishes what has been counted since the last call, or ever if there was none: `counts` and `waits` of one and
-    /// the same limiter each time.
+    /// Publishes the counts since the last call, or all counts in the first call.
+    ///
+    /// Pass `counts` and `waits` of the same limiter in every call.
     pub fn record(&mut self, counts: &ObservedCounts, waits: &Waits) {
         let new = counts.since(&self.counts);
         self.admitted.increment(new.admitted);

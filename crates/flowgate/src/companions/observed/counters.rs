@@ -8,23 +8,23 @@ use crate::verdict::Denied;
 use alloc::boxed::Box;
 use core::time::Duration;
 
-/// A power of two. Threads that share a stripe slow each other down by less than the limiter's own word does, which
-/// all of them share.
+/// A power of two. Threads that share a stripe slow each other down by less than the limiter's state does, which all threads
+/// share.
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 const STRIPES: usize = 16;
-/// Nothing tells the threads apart.
+/// Nothing distinguishes the threads.
 #[cfg(not(all(feature = "std", not(flowgate_loom))))]
 const STRIPES: usize = 1;
 
-/// What has been answered so far.
+/// Decisions counted so far.
 #[derive(Debug)]
 pub struct Counters {
     stripes: [Stripe; STRIPES],
-    /// Of the waits that were not over at once. Those come one at a time, from a queue with a lock, so they share it.
+    /// Waits that took time. They come one at a time, from a queue with a lock, so all threads share one histogram.
     histogram: Lazy<Box<Histogram>>,
 }
 
-/// What some of the threads were answered. Two cache lines, because they are fetched in pairs.
+/// Decisions that some of the threads received. Two cache lines, because they are fetched in pairs.
 ///
 /// Every counter wraps around after 2⁶⁴.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct Counters {
 struct Stripe {
     /// Operations of at least one unit.
     admitted: AtomicU64,
-    /// Their units but one each.
+    /// Their units, less one unit for each operation.
     more_units: AtomicU64,
     /// Operations of no unit.
     empty: AtomicU64,
@@ -49,8 +49,8 @@ struct Stripe {
     cancelled: AtomicU64,
     abandoned: AtomicU64,
     table_full: AtomicU64,
-    /// Waits that began less those that ended, of those that no queue counts. Of one stripe alone it says nothing: a wait
-    /// ends in the stripe of any thread.
+    /// Waits that began less waits that ended, if no queue counts them. The value of a single stripe means nothing: a wait ends
+    /// in the stripe of any thread.
     waiting: AtomicU64,
 }
 
@@ -72,14 +72,14 @@ impl Counters {
         self.own().admitted(units);
     }
 
-    /// A verb that does not wait was refused.
+    /// Counts a refusal by a method that does not wait.
     #[inline]
     pub(super) fn refused(&self, denied: &Denied) {
         let stripe = self.own();
         add(stripe.refused(denied, &stripe.over_limit, &stripe.busy), 1);
     }
 
-    /// A wait was granted.
+    /// Counts a wait that was granted.
     pub(super) fn waited(&self, units: u64, wait: Duration) {
         let stripe = self.own();
         stripe.admitted(units);
@@ -94,7 +94,7 @@ impl Counters {
         }
     }
 
-    /// A wait was refused. One that would have gone on is only refused because of its deadline.
+    /// Counts a wait that was refused. A wait that would otherwise have gone on is refused only because of its deadline.
     pub(super) fn refused_in_line(&self, denied: &Denied) {
         let stripe = self.own();
         add(
@@ -103,22 +103,22 @@ impl Counters {
         );
     }
 
-    /// A wait was dropped before it was ready.
+    /// Counts a wait that was dropped before it was ready.
     pub(super) fn abandoned(&self) {
         add(&self.own().abandoned, 1);
     }
 
-    /// A wait has begun that no queue counts.
+    /// Counts a wait that begins and that no queue counts.
     pub(super) fn begins_to_wait(&self) {
         add(&self.own().waiting, 1);
     }
 
-    /// It is over.
+    /// Counts the end of such a wait.
     pub(super) fn ends_to_wait(&self) {
         self.own().waiting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Waits that have begun and are not over, of those that no queue counts.
+    /// Returns the waits that have begun and not ended, and that no queue counts.
     pub(super) fn waiting(&self) -> u64 {
         // Read one after the other, more may have been seen to end than to begin.
         let waiting = self.sum(|stripe| &stripe.waiting);
@@ -158,7 +158,7 @@ impl Counters {
         })
     }
 
-    /// The stripe of this thread.
+    /// Returns the stripe of this thread.
     #[inline]
     fn own(&self) -> &Stripe {
         &self.stripes[thread_number() & (STRIPES - 1)]
@@ -200,7 +200,8 @@ impl Stripe {
         }
     }
 
-    /// The counter of this refusal; `later` if it was a matter of time, `busy` of somebody else.
+    /// Returns the counter of this refusal: `later` if it was a matter of time, `busy` if the permits of other callers were the
+    /// reason.
     #[inline]
     fn refused<'a>(
         &'a self,

@@ -1,9 +1,9 @@
 use core::fmt;
 
-/// What the verbs of an [`Observed`](crate::Observed) limiter have answered so far.
+/// Decisions of an [`Observed`](crate::Observed) limiter so far.
 ///
-/// Each counter grows only, and wraps around after 2⁶⁴. To see what happened between two looks,
-/// take [`since`](Self::since); nothing sets them back, so that two who look do not disturb each other.
+/// Each counter only grows, and wraps around after 2⁶⁴. No method resets a counter, so several readers do not disturb each
+/// other. To get the decisions between two reads, call [`since`](Self::since).
 ///
 /// ```
 /// use flowgate::{Observed, TokenBucket};
@@ -23,19 +23,19 @@ use core::fmt;
 pub struct ObservedCounts {
     /// Operations that were admitted.
     pub admitted: u64,
-    /// The units that they took.
+    /// Units that admitted operations took.
     pub units: u64,
-    /// Admitted operations that had to wait: the other ones were admitted immediately.
+    /// Admitted operations that had to wait. The other ones were admitted immediately.
     pub waited: u64,
     /// Operations that were refused, by reason.
     pub refused: Refusals,
     /// Waits that were dropped before they were ready.
     pub abandoned: u64,
-    /// How many wait now, counted or not.
+    /// Number of waiters now, counted or not.
     pub waiting: u64,
 }
 
-/// Why operations were refused, and how many for each reason.
+/// Number of refused operations for each reason.
 ///
 /// ```
 /// use flowgate::{Observed, TokenBucket};
@@ -51,33 +51,37 @@ pub struct ObservedCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Refusals {
-    /// There was not enough, or what there was is for those in the queue; not of waits.
+    /// Refusals without a wait because too few units were available.
+    ///
+    /// This includes units that are reserved for waiters in the queue. A refused wait is counted in another field.
     pub over_limit: u64,
-    /// Everything was in use ([`Denied::is_busy`](crate::Denied::is_busy)); not of waits.
+    /// Refusals without a wait because all permits were in use ([`Denied::is_busy`](crate::Denied::is_busy)).
     pub busy: u64,
-    /// It could never be granted ([`Denied::is_never`](crate::Denied::is_never)).
+    /// Requests that can never be granted ([`Denied::is_never`](crate::Denied::is_never)).
     pub never: u64,
-    /// The queue had reached one of its bounds ([`Denied::is_queue_full`](crate::Denied::is_queue_full)).
+    /// Requests refused because the queue was full ([`Denied::is_queue_full`](crate::Denied::is_queue_full)).
     pub queue_full: u64,
-    /// The limiter was closed ([`Denied::is_closed`](crate::Denied::is_closed)).
+    /// Requests refused because the limiter was closed ([`Denied::is_closed`](crate::Denied::is_closed)).
     pub closed: u64,
-    /// Waits that did not end, or would not have ended, by their deadline.
+    /// Waits that did not end, or were certain not to end, by their deadline.
     pub deadline: u64,
     /// Waits that their [`CancelHandle`](crate::CancelHandle) ended.
     pub cancelled: u64,
-    /// There was no room in the table for the key ([`Denied::is_table_full`](crate::Denied::is_table_full)).
+    /// Requests whose key had no entry, because the table was full ([`Denied::is_table_full`](crate::Denied::is_table_full)).
     pub table_full: u64,
 }
 
 impl ObservedCounts {
-    /// Operations that have ended, in whichever way.
+    /// Returns the number of operations that have ended, with any result.
     pub fn asked(&self) -> u64 {
         self.admitted
             .wrapping_add(self.refused.total())
             .wrapping_add(self.abandoned)
     }
 
-    /// What has been counted since `earlier`. Those who wait are those of this look.
+    /// Returns the counts since `earlier`.
+    ///
+    /// The number of waiters is that of `self`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (now, then) = (&self.refused, &earlier.refused);
@@ -102,13 +106,13 @@ impl ObservedCounts {
 }
 
 impl Refusals {
-    /// All of them.
+    /// Returns the number of all refusals.
     pub fn total(&self) -> u64 {
         let counts = self.by_reason().map(|(count, _)| count);
         counts.into_iter().fold(0, u64::wrapping_add)
     }
 
-    /// Each of them, and what its field is called: for labels.
+    /// Returns each field's name and its count, for labels.
     ///
     /// ```
     /// let names = flowgate::Refusals::default().by_name().map(|(name, _)| name);
@@ -141,7 +145,7 @@ impl Refusals {
     }
 }
 
-/// A line, and one more with the reasons if anything was refused.
+/// Prints one line, and one more with the reasons if any operation was refused.
 impl fmt::Display for ObservedCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -164,7 +168,7 @@ impl fmt::Display for ObservedCounts {
     }
 }
 
-/// The reasons that there were.
+/// Prints the reasons with a count above 0.
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";

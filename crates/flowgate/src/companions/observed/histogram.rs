@@ -1,7 +1,7 @@
-//! How many waits there were of about which length.
+//! The number of waits of about each length.
 //!
-//! Buckets are log-linear, as those of HdrHistogram: each power of two is cut into 16 of the same width, so none is
-//! wider than a sixteenth of the least that it holds; below 32 ns each holds one length.
+//! Buckets are log-linear, as in HdrHistogram. Each power of two is divided into 16 buckets of the same width, so none is wider
+//! than 1/16 of the shortest length in it. Below 32 ns, each bucket holds one length.
 //!
 //! ```text
 //!   0 1 2 … 31 │ 32–33 34–35 … 62–63 │ 64–67 68–71 … 124–127 │ 128–135 …   … u64::MAX
@@ -36,7 +36,7 @@ impl Histogram {
         })
     }
 
-    /// The bucket comes last: whoever sees the wait there, sees it in the rest.
+    /// The bucket is counted last: a thread that reads the wait there reads it in the other fields, too.
     pub(super) fn record(&self, wait_ns: u64) {
         if self.longest_ns.load(Ordering::Relaxed) < wait_ns {
             self.longest_ns.fetch_max(wait_ns, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The methods of observed tables and keyed gates, which name a key.
+//! The methods of observed tables and keyed gates, which take a key.
 
 use super::shared::{ObservedKey, SharedCounters};
 use super::{Observed, ObservedCounts};
@@ -13,31 +13,31 @@ use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::hash::Hash;
 
-/// Gives an observed table of limiters its methods.
+/// Defines the methods of an observed table of limiters.
 macro_rules! counts_keys {
     ($table:ty) => {
         impl<A: KeyedAlgorithm, N: KeyNames> Observed<$table> {
-            /// Takes one token of `key`.
+            /// Acquires one token of `key`.
             ///
             /// # Errors
             ///
-            /// [`Denied`] if there is none, or [no room](Denied::is_table_full) for the key.
+            /// Returns [`Denied`] if no token is available, or if the table is [full](Denied::is_table_full).
             #[inline]
             pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<(), Denied> {
                 let answer = self.limiter.try_acquire(key);
                 match &answer {
-                    // In the units of just now, should they be changing.
+                    // In the current units, in case they are changing.
                     Ok(()) => self.counters.admitted(self.limiter.token_units()),
                     Err(denied) => self.counters.refused(denied),
                 }
                 answer
             }
 
-            /// Takes `n` units of `key`, all or none.
+            /// Acquires `n` units of `key`, all or none.
             ///
             /// # Errors
             ///
-            /// [`Denied`] if there are fewer, or [no room](Denied::is_table_full) for the key.
+            /// Returns [`Denied`] if fewer units are available, or if the table is [full](Denied::is_table_full).
             #[inline]
             pub fn try_acquire_n(
                 &self,
@@ -47,8 +47,9 @@ macro_rules! counts_keys {
                 self.count(n, self.limiter.try_acquire_n(key, n))
             }
 
-            /// Takes the available units of `key`, up to `n`, and returns how many it took. Counts as one request of so
-            /// many units, and not at all if there are none.
+            /// Takes the available units of `key`, up to `n`, and returns how many it took.
+            ///
+            /// The call counts as one request for the returned number of units. It is not counted if that number is 0.
             pub fn take_up_to(&self, key: &(impl AsKey<N> + ?Sized), n: u64) -> u64 {
                 let taken = self.limiter.take_up_to(key, n);
                 if taken > 0 {
@@ -57,11 +58,11 @@ macro_rules! counts_keys {
                 taken
             }
 
-            /// Waits for one token of `key`, in turn: a future that is also a builder.
+            /// Waits for one token of `key` in FIFO order. The returned future is also a builder.
             ///
             /// # Errors
             ///
-            /// When awaited: [`Denied`], as at the table.
+            /// When awaited, it returns the [`Denied`] of the table.
             pub fn acquire(
                 &self,
                 key: &(impl AsKey<N> + ?Sized),
@@ -69,12 +70,12 @@ macro_rules! counts_keys {
                 Acquire::new(self.key(key))
             }
 
-            /// Returns the limiter of `key`, which counts here.
+            /// Returns the limiter of `key`, with the counters of the table.
             pub fn key(&self, key: &(impl AsKey<N> + ?Sized)) -> ObservedKey<'_, A, N> {
                 self.part(self.limiter.key(key))
             }
 
-            /// Returns what has been counted so far, of all keys, and how many wait now, for whichever key.
+            /// Returns the counts of all keys so far, and the number of waiters.
             pub fn counts(&self) -> ObservedCounts {
                 self.counters.counts(self.limiter.waiting() as u64)
             }
@@ -85,9 +86,11 @@ macro_rules! counts_keys {
 counts_keys!(Keyed<A, N>);
 counts_keys!(Arc<Keyed<A, N>>);
 
-/// What keeps the table alive.
+/// Methods that keep the table alive.
 impl<A: KeyedAlgorithm, N: KeyNames> Observed<Arc<Keyed<A, N>>> {
-    /// [`key`](Self::key), which keeps the table and its counters alive: for a [`Gate`], a task of its own, or a struct.
+    /// Returns the limiter of `key`, and keeps the table and its counters alive.
+    ///
+    /// Use it for a [`Gate`], a spawned task, or a struct. [`key`](Self::key) returns a limiter that borrows the table.
     pub fn key_owned(
         self: &Arc<Self>,
         key: &(impl AsKey<N> + ?Sized),
@@ -95,11 +98,13 @@ impl<A: KeyedAlgorithm, N: KeyNames> Observed<Arc<Keyed<A, N>>> {
         self.part_owned(self.limiter.key_owned(key))
     }
 
-    /// [`acquire`](Self::acquire) with a future that keeps the table alive, and so may go into a task of its own.
+    /// Waits as [`acquire`](Self::acquire), with a future that keeps the table alive.
+    ///
+    /// The future can be moved into a spawned task.
     ///
     /// # Errors
     ///
-    /// When awaited: [`Denied`], as at the table.
+    /// When awaited, it returns the [`Denied`] of the table.
     pub fn acquire_owned(
         self: &Arc<Self>,
         key: &(impl AsKey<N> + ?Sized),
@@ -108,7 +113,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Observed<Arc<Keyed<A, N>>> {
     }
 }
 
-/// Gives an observed table of concurrency limits its methods.
+/// Defines the methods of an observed table of concurrency limits.
 macro_rules! counts_key_permits {
     ($table:ty) => {
         impl Observed<$table> {
@@ -116,7 +121,7 @@ macro_rules! counts_key_permits {
             ///
             /// # Errors
             ///
-            /// [`Denied`] as from [`KeyedConcurrencyLimit::try_acquire`].
+            /// Returns the [`Denied`] of [`KeyedConcurrencyLimit::try_acquire`].
             #[inline]
             pub fn try_acquire(
                 &self,
@@ -129,7 +134,7 @@ macro_rules! counts_key_permits {
             ///
             /// # Errors
             ///
-            /// [`Denied`] as from [`KeyedConcurrencyLimit::try_acquire_n`].
+            /// Returns the [`Denied`] of [`KeyedConcurrencyLimit::try_acquire_n`].
             #[inline]
             pub fn try_acquire_n(
                 &self,
@@ -139,11 +144,11 @@ macro_rules! counts_key_permits {
                 self.count(n, self.limiter.try_acquire_n(key, n))
             }
 
-            /// Waits until one operation may start for `key`, in turn: a future that is also a builder.
+            /// Waits in FIFO order for one permit of `key`. The returned future is also a builder.
             ///
             /// # Errors
             ///
-            /// When awaited: [`Denied`] as from [`KeyedConcurrencyLimit::acquire`].
+            /// When awaited, it returns the [`Denied`] of [`KeyedConcurrencyLimit::acquire`].
             pub fn acquire(
                 &self,
                 key: &(impl Hash + ?Sized),
@@ -152,7 +157,7 @@ macro_rules! counts_key_permits {
                 Acquire::new(self.part(KeyPermits::of_key(limit, key)))
             }
 
-            /// Returns what has been counted so far, of all keys, and how many wait now, for whichever key.
+            /// Returns the counts of all keys so far, and the number of waiters.
             pub fn counts(&self) -> ObservedCounts {
                 self.counters.counts(self.limiter.waiting() as u64)
             }
@@ -163,23 +168,23 @@ macro_rules! counts_key_permits {
 counts_key_permits!(KeyedConcurrencyLimit);
 counts_key_permits!(Arc<KeyedConcurrencyLimit>);
 
-/// What keeps the table alive.
+/// Methods that keep the table alive.
 impl Observed<Arc<KeyedConcurrencyLimit>> {
-    /// [`try_acquire`](Self::try_acquire), for a permit that keeps the limit alive.
+    /// Admits one operation for `key`, with a permit that keeps the limit alive.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// Returns the [`Denied`] of [`KeyedConcurrencyLimit::try_acquire`].
     #[inline]
     pub fn try_acquire_owned(&self, key: &(impl Hash + ?Sized)) -> Result<OwnedKeyPermit, Denied> {
         self.try_acquire_n_owned(key, 1)
     }
 
-    /// [`try_acquire_n`](Self::try_acquire_n), for a permit that keeps the limit alive.
+    /// Admits `n` operations for `key`, with a permit that keeps the limit alive.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// Returns the [`Denied`] of [`KeyedConcurrencyLimit::try_acquire_n`].
     #[inline]
     pub fn try_acquire_n_owned(
         &self,
@@ -189,11 +194,11 @@ impl Observed<Arc<KeyedConcurrencyLimit>> {
         self.count(n, self.limiter.try_acquire_n_owned(key, n))
     }
 
-    /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
+    /// Waits as [`acquire`](Self::acquire). The future and its permit keep the limit alive.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// When awaited, it returns the [`Denied`] of [`KeyedConcurrencyLimit::acquire`].
     pub fn acquire_owned(
         self: &Arc<Self>,
         key: &(impl Hash + ?Sized),
@@ -203,22 +208,22 @@ impl Observed<Arc<KeyedConcurrencyLimit>> {
     }
 }
 
-/// A keyed gate as one: what its limits decide is not counted again.
+/// Counts the decisions of the gate, and not those of the limits inside.
 impl<A: KeyedAlgorithm, N: KeyNames> Observed<KeyedGate<A, N>> {
-    /// Takes one token of `key` and one of each shared limit, or nothing.
+    /// Acquires one token of `key` and one of each shared limit, or nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] as from [`KeyedGate::try_acquire`].
+    /// Returns the [`Denied`] of [`KeyedGate::try_acquire`].
     pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<OwnedPermit<Gate>, Denied> {
         self.try_acquire_n(key, 1)
     }
 
-    /// Takes `n` tokens of `key` and of each shared limit, or nothing.
+    /// Acquires `n` tokens of `key` and of each shared limit, or nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] as from [`KeyedGate::try_acquire_n`].
+    /// Returns the [`Denied`] of [`KeyedGate::try_acquire_n`].
     pub fn try_acquire_n(
         &self,
         key: &(impl AsKey<N> + ?Sized),
@@ -227,7 +232,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Observed<KeyedGate<A, N>> {
         self.count(n, self.limiter.try_acquire_n(key, n))
     }
 
-    /// Waits for `key` and the shared limits: a future that is also a builder.
+    /// Waits for `key` and the shared limits. The returned future is also a builder.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Gate, Keyed, Observed};
@@ -249,7 +254,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Observed<KeyedGate<A, N>> {
     ///
     /// # Errors
     ///
-    /// When awaited: [`Denied`] as from [`KeyedGate::acquire`].
+    /// When awaited, it returns the [`Denied`] of [`KeyedGate::acquire`].
     pub fn acquire(
         &self,
         key: &(impl AsKey<N> + ?Sized),
@@ -257,11 +262,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Observed<KeyedGate<A, N>> {
         Acquire::new(self.part(self.limiter.turn_of(key)))
     }
 
-    /// [`acquire`](Self::acquire) with a future that keeps the gate and its counters alive.
+    /// Waits as [`acquire`](Self::acquire), with a future that keeps the gate and its counters alive.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// When awaited, it returns the [`Denied`] of [`KeyedGate::acquire`].
     pub fn acquire_owned(
         self: &Arc<Self>,
         key: &(impl AsKey<N> + ?Sized),
@@ -269,7 +274,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Observed<KeyedGate<A, N>> {
         Acquire::new(self.part_owned(self.limiter.turn_of(key)))
     }
 
-    /// Returns what has been counted so far, of all keys. Those who wait are those who do so here.
+    /// Returns the counts of all keys so far, and this gate's number of waiters.
     pub fn counts(&self) -> ObservedCounts {
         self.counters.counts(self.counters.waiting())
     }

@@ -1,17 +1,20 @@
-//! [`Observed`]: a limiter whose answers are counted.
+//! [`Observed`]: a limiter whose decisions are counted.
 //!
 //! # What is counted where
 //!
-//! Answers are counted as a caller gets them, and not grants as the limiter makes them. A turn in the queue is granted
-//! by the caller that comes to the queue next, which may be somebody giving back through the limiter itself, past any wrapper;
-//! and a grant may be one that nobody will see. A wait also ends in ways that no grant tells of: the queue is full, the
-//! deadline has passed, the owner is gone. So the turn says how it ended ([`Event`](crate::queue::Event)) to
-//! the supply that it was made with, whichever future, iterator or permit it belongs to, through `dyn` or not; everything
-//! else goes on to the limiter, whose queue it is.
+//! `Observed` counts what a caller receives, and not the grants that the limiter makes:
+//!
+//! - A waiter is granted by the caller that comes to the queue next. This can be a caller that returns tokens through the
+//!   limiter itself, past any wrapper.
+//! - The waiter may be gone before it receives the grant.
+//! - A wait also ends in ways without a grant: the queue is full, the deadline has passed, or the waiter is dropped.
+//!
+//! So each wait reports how it ended ([`Event`](crate::queue::Event)) to the supply that created it. This works for every
+//! future, iterator and permit, also through `dyn`. Everything else goes to the limiter, which owns the queue.
 //!
 //! | counter | read by | written by | guard |
 //! |---|---|---|---|
-//! | `Stripe` | `counts`, `waits` | every verb: one addition to its thread's stripe | none; each counter for itself |
+//! | `Stripe` | `counts`, `waits` | every method: one addition to its thread's stripe | none; each counter for itself |
 //! | `Histogram` | `waits` | waits that took time, once granted | the bucket is counted last, and read first |
 
 mod counters;
@@ -39,8 +42,7 @@ use counters::Counters;
 use shared::HasCounters;
 use supply::Observable;
 
-/// **Counts what a limiter answers**: how much was admitted, what was refused and why, who waits and how long they
-/// had to.
+/// Limiter that **counts its decisions**: admissions, refusals by reason, and waits.
 ///
 /// ```text
 ///                       ╭── try_acquire ───╮
@@ -79,11 +81,15 @@ use supply::Observable;
 ///
 /// # Keys and gates
 ///
-/// Of a [`Gate`](crate::Gate), a [`KeyedGate`](crate::KeyedGate), a [`Keyed`](crate::Keyed) limiter and a
-/// [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit), all operations are counted together, whatever their keys: the
-/// memory does not grow with the number of keys. To count one key separately, observe its
-/// [`KeyLimiter`](crate::KeyLimiter). Each of them can be observed in an [`Arc`], too; then it has the methods whose permits
-/// and waits keep it alive.
+/// `Observed` counts all operations of these types together, whatever their keys:
+///
+/// - a [`Gate`](crate::Gate) or a [`KeyedGate`](crate::KeyedGate)
+/// - a [`Keyed`](crate::Keyed) limiter
+/// - a [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit)
+///
+/// So the memory does not grow with the number of keys. To count one key separately, observe its
+/// [`KeyLimiter`](crate::KeyLimiter). Each of these types can also be observed in an [`Arc`]. It then has the methods whose
+/// permits and waits keep it alive.
 ///
 /// ```
 /// use flowgate::{Keyed, Observed};
@@ -104,28 +110,37 @@ use supply::Observable;
 ///
 /// # What counts as what
 ///
-/// Each call of a verb below is one operation, and is counted once, when the caller gets the answer: admitted,
-/// refused for one [reason](Refusals), or, if it was a wait that was dropped before it was ready, abandoned. A turn
-/// that had been granted by then goes back, and is not admitted. A wait that was never polled is nothing. `n` = 0 is
-/// an operation of no units.
+/// Each call of a method below is one operation, and is counted once, when the caller receives the result. It counts as one of:
 ///
-/// | verb | counted |
+/// - admitted
+/// - refused, for one [reason](Refusals)
+/// - abandoned: the wait was dropped before it was ready. A grant that was made by then is returned and does not count as
+///   admitted.
+///
+/// A wait that was never polled is not counted. A call with `n` = 0 is an operation of no units.
+///
+/// | method | counted |
 /// |---|---|
-/// | `try_acquire`, `try_acquire_n` | at once |
+/// | `try_acquire`, `try_acquire_n` | immediately |
 /// | `acquire` | when it is ready or dropped |
-/// | [`Limiter::try_acquire_n_at`], [`Limiter::try_reserve_n`] | at once; a reservation that is cancelled stays admitted |
-/// | whatever is called on [`get_ref`](Self::get_ref) | not; what is refunded there stays admitted |
-/// | [`Limiter::refund`], [`Limiter::charge`] | as there |
-/// | whatever a [`Gate`](crate::Gate) that it is in does | not; observe the gate |
+/// | [`Limiter::try_acquire_n_at`] | immediately |
+/// | [`Limiter::try_reserve_n`] | immediately; a reservation that is canceled stays admitted |
+/// | every method called on [`get_ref`](Self::get_ref) | no; units refunded there stay admitted |
+/// | [`Limiter::refund`], [`Limiter::charge`] | no; refunded units stay admitted |
+/// | calls of a [`Gate`](crate::Gate) that contains it | no; observe the gate |
 ///
-/// # Cost
+/// # Performance
 ///
-/// Nothing for limiters that are not wrapped. For one that is, one relaxed addition per operation, on counters that
-/// few threads share: threads are numbered as they come, and those whose numbers are the same modulo 16 share
-/// 128 bytes of their own (without `std` all share them). An amount above 1 is a second addition, and a wait some more.
-/// It takes 2 KiB, and 8 KiB more once somebody has really waited, or has looked at [`waits`](Self::waits).
+/// Limiters that are not wrapped cost nothing. An operation of a wrapped limiter costs one relaxed addition. An amount above 1
+/// costs a second addition, and a wait costs some more.
 ///
-/// `C` is where it counts: here, or, for [one key](ObservedKey) of an observed table, there.
+/// Few threads share a counter. Threads are numbered in the order in which they first need a number, and threads whose numbers
+/// are equal modulo 16 share one stripe of 128 bytes. Without `std`, all threads share one stripe.
+///
+/// The counters take 2 KiB. They take 8 KiB more after the first wait that takes time, or the first call of
+/// [`waits`](Self::waits).
+///
+/// `C` is the type of the counters. [One key](ObservedKey) of an observed table uses the counters of the table.
 pub struct Observed<L, C = Counters> {
     limiter: L,
     counters: C,
@@ -133,7 +148,7 @@ pub struct Observed<L, C = Counters> {
 
 impl<L> Observed<L> {
     const_unless_loom! {
-        /// Counts what `limiter` answers from now on. In a `static` it needs no lazy cell.
+        /// Counts what `limiter` decides from now on. A `static` needs no lazy cell.
         ///
         /// ```
         /// use flowgate::{Observed, Quota, TokenBucket};
@@ -153,7 +168,7 @@ impl<L> Observed<L> {
 }
 
 impl<L, C: HasCounters> Observed<L, C> {
-    /// The limiter itself, for its other verbs and settings. What is called there is not counted.
+    /// Returns the limiter inside, for its other methods and settings. Calls there are not counted.
     ///
     /// ```
     /// # use flowgate::{Observed, TokenBucket};
@@ -166,7 +181,7 @@ impl<L, C: HasCounters> Observed<L, C> {
         &self.limiter
     }
 
-    /// The limiter, no longer observed.
+    /// Returns the limiter, no longer observed.
     ///
     /// ```
     /// # use flowgate::{Observed, TokenBucket};
@@ -182,7 +197,7 @@ impl<L, C: HasCounters> Observed<L, C> {
         self.limiter
     }
 
-    /// The waits of [`acquire`](Self::acquire) that were granted, and how long they were.
+    /// Returns the number and the lengths of the waits that were granted.
     pub fn waits(&self) -> Waits {
         self.counters.counters().waits()
     }
@@ -199,27 +214,27 @@ impl<L, C: HasCounters> Observed<L, C> {
 }
 
 impl<L: Observable + Send + Sync, C: HasCounters> Observed<L, C> {
-    /// What the verbs have answered so far, and how many wait now.
+    /// Returns the decisions counted so far, and the number of waiters now.
     ///
-    /// The counters are read one after the other. Of an operation that ends meanwhile, some may show and some not; of
-    /// those that ended before, none is missing.
+    /// The counters are read one after the other. An operation that ends during the call may be included in some counters and
+    /// not in others. Every operation that ended before the call is included.
     pub fn counts(&self) -> ObservedCounts {
         let waiting = self.queue().len() as u64;
         self.counters.counters().counts(waiting)
     }
 
-    /// Those who wait at the limiter, whether counted here or not.
+    /// Returns the limiter's queue, with all waiters, whether counted or not.
     pub fn queue(&self) -> WaitQueue<'_> {
         WaitQueue::new(self)
     }
 }
 
 impl<L: Limiter, C: HasCounters> Observed<L, C> {
-    /// Takes one token, or says why not.
+    /// Acquires one token.
     ///
     /// # Errors
     ///
-    /// [`Denied`], as the limiter's own.
+    /// Returns the [`Denied`] of the limiter, and counts it.
     #[inline]
     pub fn try_acquire(&self) -> Result<(), Denied> {
         let answer = self.limiter.try_acquire();
@@ -232,18 +247,19 @@ impl<L: Limiter, C: HasCounters> Observed<L, C> {
         answer
     }
 
-    /// Takes `n` units, all or none.
+    /// Acquires `n` units, all or none.
     ///
     /// # Errors
     ///
-    /// [`Denied`], as the limiter's own.
+    /// Returns the [`Denied`] of the limiter, and counts it.
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
         self.count(n, self.limiter.try_acquire_n(n))
     }
 
-    /// Takes the available units, up to `n`, and returns how many it took. Counts as one request of so many units, and not at
-    /// all if there are none.
+    /// Takes the available units, up to `n`, and returns how many it took.
+    ///
+    /// The call counts as one request for the returned number of units. It is not counted if that number is 0.
     pub fn take_up_to(&self, n: u64) -> u64 {
         let taken = self.limiter.take_up_to(n);
         if taken > 0 {
@@ -252,35 +268,39 @@ impl<L: Limiter, C: HasCounters> Observed<L, C> {
         taken
     }
 
-    /// Waits for one token, in turn: a future that is also a builder.
+    /// Waits for one token in FIFO order. The returned future is also a builder.
     ///
     /// # Errors
     ///
-    /// When awaited: [`Denied`], as the limiter's own.
+    /// When awaited, it returns the [`Denied`] of the limiter.
     pub fn acquire(&self) -> Acquire<&Self> {
         Acquire::new(self)
     }
 
-    /// [`acquire`](Self::acquire) with a future that keeps the limiter alive, and so may go into a task of its own.
+    /// Waits as [`acquire`](Self::acquire), with a future that keeps the limiter alive.
+    ///
+    /// The future can be moved into a spawned task.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// When awaited, it returns the [`Denied`] of the limiter.
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
         Acquire::new(Arc::clone(self))
     }
 
-    /// How many units could be taken now without a debt.
+    /// Returns how many units could be acquired now without a debt.
     pub fn available(&self) -> u64 {
         self.limiter.available()
     }
 
-    /// The limit, what remains of it, and when it is whole again, seen at one instant.
+    /// Returns a consistent snapshot of the limiter.
+    ///
+    /// The snapshot contains the limit, the remaining units, and when the limiter is full again.
     pub fn snapshot(&self) -> Snapshot {
         self.limiter.snapshot()
     }
 
-    /// The clock that the limiter decides by.
+    /// Returns the clock that the limiter decides by.
     pub fn clock(&self) -> &Clock {
         self.limiter.clock()
     }

@@ -6,34 +6,34 @@ use crate::queue::Acquire;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 
-/// Gives an observed limit the verbs that grant permits.
+/// Defines the methods of an observed limit that grant permits.
 macro_rules! counts_permits {
     ($limit:ty) => {
         impl Lender for Observed<$limit> {}
 
         impl Observed<$limit> {
-            /// Lets one operation through, or says why not.
+            /// Admits one operation.
             ///
             /// # Errors
             ///
-            /// [`Denied`], as the limit's own.
+            /// Returns the [`Denied`] of the limit, and counts it.
             #[inline]
             pub fn try_acquire(&self) -> Result<Permit<&Self>, Denied> {
                 self.try_acquire_n(1)
             }
 
-            /// Lets `n` operations through, all or none.
+            /// Admits `n` operations, all or none.
             ///
             /// # Errors
             ///
-            /// [`Denied`], as the limit's own.
+            /// Returns the [`Denied`] of the limit, and counts it.
             #[inline]
             pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
                 self.take(n)?;
                 Ok(Permit::new(self, n))
             }
 
-            /// [`try_acquire`](Self::try_acquire) with a permit that may go anywhere.
+            /// Admits one operation, with a permit that keeps the limit alive.
             ///
             /// ```
             /// use flowgate::{ConcurrencyLimit, Observed};
@@ -49,17 +49,17 @@ macro_rules! counts_permits {
             ///
             /// # Errors
             ///
-            /// As there.
+            /// Returns the [`Denied`] of the limit, as [`try_acquire`](Self::try_acquire) does, and counts it.
             #[inline]
             pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, Denied> {
                 self.try_acquire_n_owned(1)
             }
 
-            /// [`try_acquire_n`](Self::try_acquire_n) with a permit that may go anywhere.
+            /// Admits `n` operations, all or none, with a permit that keeps the limit alive.
             ///
             /// # Errors
             ///
-            /// As there.
+            /// Returns the [`Denied`] of the limit, as [`try_acquire_n`](Self::try_acquire_n) does, and counts it.
             #[inline]
             pub fn try_acquire_n_owned(
                 self: &Arc<Self>,
@@ -69,12 +69,12 @@ macro_rules! counts_permits {
                 Ok(Permit::new(Arc::clone(self), n))
             }
 
-            /// Waits in turn until one operation may go through: a future that is also a builder.
+            /// Waits in FIFO order for one permit. The returned future is also a builder.
             pub fn acquire(&self) -> Acquire<Permits<&Self>> {
                 Acquire::new(Permits(self))
             }
 
-            /// [`acquire`](Self::acquire) of a permit that may go anywhere.
+            /// Waits as [`acquire`](Self::acquire), for a permit that keeps the limit alive.
             pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
                 Acquire::new(Permits(Arc::clone(self)))
             }
@@ -82,7 +82,7 @@ macro_rules! counts_permits {
             #[inline]
             fn take(&self, n: u64) -> Result<(), Denied> {
                 let taken = self.limiter.try_acquire_n(n);
-                // Its operations are over when those of the permit made from it are.
+                // The operations end when those of the permit that is made from it end.
                 self.count(n, taken.map(core::mem::forget))
             }
         }

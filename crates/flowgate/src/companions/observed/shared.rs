@@ -9,9 +9,9 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::task::{Poll, Waker};
 
-/// One key of an observed [`Keyed`](crate::Keyed) limiter: a [`Limiter`](crate::Limiter) that counts where the table does.
+/// One key of an observed [`Keyed`](crate::Keyed) limiter, with the counters of the table.
 ///
-/// Made by `key` and `key_owned` of the observed table.
+/// It is a [`Limiter`](crate::Limiter). The methods `key` and `key_owned` of the observed table create it.
 ///
 /// ```
 /// use flowgate::{Keyed, Limiter, Observed};
@@ -26,7 +26,7 @@ use core::task::{Poll, Waker};
 /// ```
 pub type ObservedKey<'a, A, N = Hashed> = Observed<KeyLimiter<'a, A, N>, SharedCounters<'a>>;
 
-/// Where an [`Observed`] counts.
+/// Source of the counters of an [`Observed`].
 pub trait HasCounters: Send + Sync {
     fn counters(&self) -> &Counters;
 }
@@ -43,7 +43,7 @@ impl<L: Send + Sync> HasCounters for Observed<L> {
     }
 }
 
-/// The counters of another [`Observed`].
+/// Counters that belong to another [`Observed`].
 pub struct SharedCounters<'a>(Source<'a>);
 
 enum Source<'a> {
@@ -69,7 +69,7 @@ impl fmt::Debug for SharedCounters<'_> {
 }
 
 impl<L> Observed<L> {
-    /// `part` of it, which counts here.
+    /// Wraps `part` of this limiter, and counts it with the counters of `self`.
     pub(super) fn part<'a, P>(&'a self, part: P) -> Observed<P, SharedCounters<'a>> {
         Observed {
             limiter: part,
@@ -77,7 +77,7 @@ impl<L> Observed<L> {
         }
     }
 
-    /// [`part`](Self::part), which keeps this alive.
+    /// Wraps as [`part`](Self::part), and keeps `self` alive.
     pub(super) fn part_owned<P>(self: &Arc<Self>, part: P) -> Observed<P, SharedCounters<'static>>
     where
         L: Send + Sync + 'static,
@@ -90,7 +90,7 @@ impl<L> Observed<L> {
     }
 }
 
-/// It waits in the stead of what is in it, so that the turn tells it how it ended.
+/// Waits in place of the wrapped key, so that the wait reports here how it ended.
 impl<W, C> Acquirable for Observed<W, C>
 where
     W: KeyWait,
@@ -101,7 +101,7 @@ where
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<W::Granted, Denied>> {
         let answer = turn.poll(self, waker);
-        // What was granted first, so that the key keeps its entry.
+        // The grant first, so that the key keeps its entry.
         let answer = answer.map_ok(|granted| self.limiter.granted(granted));
         if answer.is_ready() {
             self.limiter.leave_its_queue();
@@ -119,7 +119,7 @@ where
     }
 }
 
-/// A wait at a keyed gate is one in several queues, so no turn tells how it ended.
+/// A wait at a keyed gate is a wait in several queues, so no single wait reports how it ended.
 impl<A: KeyedAlgorithm, N: KeyNames, C: HasCounters> Acquirable for Observed<KeyedTurn<A, N>, C> {
     type Granted = <KeyedTurn<A, N> as Acquirable>::Granted;
 

@@ -1,4 +1,4 @@
-//! The limiter, seen from its queue by those whose turns are counted.
+//! The limiter, as its queue sees it through waiters that are counted.
 
 use super::Observed;
 use super::shared::HasCounters;
@@ -14,7 +14,7 @@ use crate::queue::{
 use crate::verdict::Denied;
 use core::ops::Deref;
 
-/// What can be observed: whatever has a queue.
+/// Type that can be observed: every type that has a queue.
 pub trait Observable {
     fn inner(&self) -> &dyn Supply;
 }
@@ -34,7 +34,7 @@ where
     }
 }
 
-/// Everything goes on to the limiter; but the times of grants are wanted, for how long each has waited.
+/// Passes every call on to the limiter. It requests the times of grants, in order to record how long each waiter has waited.
 impl<L: Observable + Send + Sync, C: HasCounters> Supply for Observed<L, C> {
     fn queue(&self) -> &Queue {
         self.limiter.inner().queue()

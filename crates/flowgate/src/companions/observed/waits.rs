@@ -4,11 +4,11 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
-/// How long those had to wait who were granted a turn: a copy of the histogram.
+/// Distribution of the granted waits: a copy of the histogram.
 ///
-/// Lengths are those of [`Grant::waited`](crate::Grant::waited), from the first poll to the instant of the turn; zero
-/// counts too. They are kept in buckets no wider than a sixteenth of what they hold: a quantile is never below the
-/// true one, and above it by at most a sixteenth. Count, mean and longest are exact.
+/// A length is that of [`Grant::waited`](crate::Grant::waited): from the first poll to the time of the grant. Zero counts, too.
+/// Each bucket is at most 1/16 as wide as the shortest length in it. So a quantile is never below the true one, and at most
+/// 1/16 above it. The count, the mean and the longest wait are exact.
 ///
 /// ```
 /// use flowgate::{Observed, TokenBucket};
@@ -26,7 +26,7 @@ use core::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Waits that end while it is copied may be in it or not; one that is not can be in the mean and in the longest.
+/// A wait that ends while the copy is made may be missing in the buckets, but included in the mean and the longest wait.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Waits {
     pub(super) buckets: Box<[u64]>,
@@ -35,7 +35,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// What is in `histogram`, and `at_once` waits of no length.
+    /// Copies `histogram`, and adds `at_once` waits of no length.
     pub(super) fn of(histogram: &Histogram, at_once: u64) -> Self {
         // Pairs with `Histogram::record`.
         let buckets = histogram
@@ -53,12 +53,12 @@ impl Waits {
         }
     }
 
-    /// How many there were.
+    /// Returns the number of waits.
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, &n| sum.wrapping_add(n))
     }
 
-    /// Their mean, rounded up to whole nanoseconds; zero if there were none.
+    /// Returns the mean, rounded up to whole nanoseconds; zero if there were no waits.
     pub fn mean(&self) -> Duration {
         let count = self.count().max(1);
         // A mean of 64-bit numbers is one.
@@ -66,16 +66,16 @@ impl Waits {
         Duration::from_nanos(u64::try_from(mean_ns).unwrap_or(u64::MAX))
     }
 
-    /// The longest; zero if there were none.
+    /// Returns the longest wait; zero if there were none.
     pub fn longest(&self) -> Duration {
         Duration::from_nanos(self.longest_ns)
     }
 
-    /// How long `part` of `of` waits were at the most: `quantile(1, 2)` is the median, `quantile(999, 1000)` what one
-    /// in a thousand exceeds.
+    /// Returns the quantile `part` / `of`: this share of the waits was no longer.
     ///
-    /// The least length, rounded up to the end of its bucket, such that at least that part of all waits is not longer:
-    /// the shortest if `part` is 0, the longest if it is `of` or more, zero if there were no waits.
+    /// For example, `quantile(1, 2)` is the median, and `quantile(999, 1000)` is exceeded by one wait in 1,000. The result is
+    /// rounded up to the end of its bucket. If `part` is 0, it is the shortest wait. If `part` is `of` or more, it is the
+    /// longest. If there were no waits, it is zero.
     pub fn quantile(&self, part: u64, of: u64) -> Duration {
         if part >= of {
             return self.longest();
@@ -89,8 +89,9 @@ impl Waits {
         reached.map_or(Duration::ZERO, |(at_most, _)| at_most)
     }
 
-    /// The cumulative distribution, for exporters: each length that ends a bucket with waits in it, and how many were
-    /// no longer.
+    /// Returns the cumulative distribution, for exporters.
+    ///
+    /// Each item is the length at which a bucket with waits ends, and the number of waits that were no longer.
     ///
     /// ```
     /// # use flowgate::{LeakyBucket, Observed};
@@ -114,8 +115,9 @@ impl Waits {
         })
     }
 
-    /// Those since `earlier`, another copy of the same histogram. The longest of them is known as a quantile is:
-    /// rounded up to the end of its bucket.
+    /// Returns the waits since `earlier`, another copy of the same histogram.
+    ///
+    /// Their longest wait is rounded up to the end of its bucket, as a quantile is.
     ///
     /// ```
     /// # use flowgate::{Observed, TokenBucket};
@@ -154,7 +156,7 @@ impl fmt::Display for Waits {
     }
 }
 
-/// Without the buckets.
+/// Prints the summary without the buckets.
 impl fmt::Debug for Waits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Waits({self})")

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::primitive::const_unless_loom;
 use core::time::Duration;
 
-/// A [`Sometimes`] in the making; everything but the clock can be set in a constant.
+/// Builder of a [`Sometimes`]; every setting except the clock is `const`.
 ///
 /// ```
 /// use flowgate::Sometimes;
@@ -25,21 +25,24 @@ pub struct SometimesBuilder {
 }
 
 impl SometimesBuilder {
-    /// The first `n` calls speak. The very first does even if this is 0.
+    /// Picks the first `n` calls. The very first call is picked even if `n` is 0.
     pub const fn first(mut self, n: u64) -> Self {
         self.policy.first = n;
         self
     }
 
-    /// The first call and every `n`-th after it speak: for 100, calls 1, 101, 201. None for 0.
+    /// Picks the first call and every `n`-th after it.
+    ///
+    /// For 100, it picks the calls 1, 101, 201 and so on. For 0, it picks none.
     pub const fn every(mut self, n: u64) -> Self {
         self.policy.every = n;
         self
     }
 
-    /// A call speaks if the last that did, for whatever reason, was this long ago. Not set, or zero: no call
-    /// speaks because of the time. Longer than 584 years is as long as that. An interval that would end at
-    /// [`Timestamp::MAX`](crate::Timestamp::MAX) or later never ends.
+    /// Picks a call if the last picked call was at least `interval` ago.
+    ///
+    /// If `interval` is zero or not set, no call is picked because of the time. An interval longer than 584 years counts as 584
+    /// years. An interval that would end at [`Timestamp::MAX`](crate::Timestamp::MAX) or later never ends.
     pub const fn interval(mut self, interval: Duration) -> Self {
         let ns = interval.as_nanos();
         self.policy.interval_ns = if ns < u64::MAX as u128 {
@@ -50,17 +53,16 @@ impl SometimesBuilder {
         self
     }
 
-    /// The clock that intervals are measured by.
+    /// Sets the clock that measures intervals (default: [`Clock::system`]).
     ///
-    /// It is [`Clock::system`] unless it is set. Without the feature `std` there is no default: for a builder
-    /// without a clock no time passes.
+    /// Without the feature `std` there is no default: without a clock, no time passes.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = Some(clock.into());
         self
     }
 
     const_unless_loom! {
-        /// For one place in the code, or one kind of event.
+        /// Builds the sampler, for one place in the code or one kind of event.
         #[must_use]
         pub const fn build(self) -> Sometimes {
             Sometimes { settings: self, tally: Tally::new() }

@@ -7,14 +7,13 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
-/// The most slots of a [`SometimesBy`]: 1.5 MiB of them.
+/// The largest number of slots of a [`SometimesBy`], which take 1.5 MiB.
 const MAX_SLOTS: usize = 1 << 16;
 
-/// [`Sometimes`](crate::Sometimes) for each of many values apart, in fixed memory: values share a slot, and
-/// what it allows, **with a stated probability**.
+/// Separate [`Sometimes`](crate::Sometimes) for each value, in fixed memory.
 ///
-/// For log lines that name a peer, a file, an error: a chatty one is silenced, and the first of another is
-/// heard.
+/// Two values can share a slot, **with a stated probability**. Use it for log lines that name a peer, a file, or an error. It
+/// suppresses the lines of a frequent value, and still picks the first line of another.
 ///
 /// ```text
 ///  value ──hash──▶  │ calls, due, silent │ calls, due, silent │ … │   24 bytes per slot
@@ -31,21 +30,22 @@ const MAX_SLOTS: usize = 1 << 16;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
-/// A value's slot is told by its hash, and nothing is ever evicted. Of k values in s slots, a given one
-/// shares its slot with another with a probability of at most (k − 1) / s; two that do are counted
-/// together: the second may be silent from its first call on, and the count of what was suppressed
-/// is of both. Take as many slots as 10 to 100 times the values that are active between two calls that speak.
+/// The hash of a value selects its slot, and no value is ever evicted. Among k values in s slots, a given value shares its slot
+/// with a probability of at most (k − 1) / s. Values that share a slot are counted together. The second of them may then be
+/// suppressed from its first call on, and the number of suppressed calls is that of both.
 ///
-/// It takes no lock, and no memory after it is built.
+/// Choose 10 to 100 slots for each value that is active between two picked calls.
+///
+/// No call takes a lock. No memory is allocated after the build.
 pub struct SometimesBy<S> {
     settings: SometimesBuilder,
     hasher: S,
-    /// One at least.
+    /// At least one.
     tallies: Box<[Tally]>,
 }
 
 impl SometimesBuilder {
-    /// For each value apart, in a table of `slots` slots.
+    /// Builds a sampler with a separate state for each value, in `slots` slots.
     ///
     /// ```
     /// # use flowgate::Sometimes;
@@ -59,14 +59,15 @@ impl SometimesBuilder {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if `slots` is 0 or over 65,536.
+    /// Returns [`QuotaError`] if `slots` is 0 or above 65,536.
     #[cfg(feature = "std")]
     pub fn by_value(self, slots: usize) -> Result<SometimesBy<std::hash::RandomState>, QuotaError> {
         self.by_value_with_hasher(slots, std::hash::RandomState::new())
     }
 
-    /// [`by_value`](SometimesBuilder::by_value) with another hash function. With one that can be foreseen,
-    /// whoever chooses the values can make them share a slot.
+    /// Builds as [`by_value`](SometimesBuilder::by_value), with another hash function.
+    ///
+    /// > **Warning:** if the hash function is predictable, a client that chooses the values can make them share a slot.
     ///
     /// ```
     /// # use flowgate::Sometimes;
@@ -81,7 +82,7 @@ impl SometimesBuilder {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if `slots` is 0 or over 65,536.
+    /// Returns [`QuotaError`] if `slots` is 0 or above 65,536.
     pub fn by_value_with_hasher<S: BuildHasher>(
         self,
         slots: usize,
@@ -104,23 +105,25 @@ impl SometimesBuilder {
 }
 
 impl<S: BuildHasher> SometimesBy<S> {
-    /// [`Sometimes::check`](crate::Sometimes::check) for `value`.
+    /// Counts a call for `value`, as [`Sometimes::check`](crate::Sometimes::check).
     pub fn check(&self, value: &(impl Hash + ?Sized)) -> Option<u64> {
         self.tally(value)
             .check(self.settings.policy(), || self.settings.now_ns())
     }
 
-    /// [`Sometimes::run`](crate::Sometimes::run) for `value`.
+    /// Counts a call for `value`, as [`Sometimes::run`](crate::Sometimes::run).
     pub fn run<R>(&self, value: &(impl Hash + ?Sized), speak: impl FnOnce(u64) -> R) -> Option<R> {
         self.check(value).map(speak)
     }
 
-    /// [`Sometimes::suppressed`](crate::Sometimes::suppressed) for `value`, and what shares its slot.
+    /// Returns the suppressed calls of `value` and of the values in its slot.
+    ///
+    /// [`Sometimes::suppressed`](crate::Sometimes::suppressed) defines the number.
     pub fn suppressed(&self, value: &(impl Hash + ?Sized)) -> u64 {
         self.tally(value).silent()
     }
 
-    /// The same verbs at a time of your own.
+    /// Returns the same methods at an explicit timestamp.
     ///
     /// ```
     /// # use flowgate::{Sometimes, Timestamp};
@@ -148,7 +151,7 @@ impl<S: BuildHasher> SometimesBy<S> {
 }
 
 impl<S: BuildHasher> At<'_, SometimesBy<S>> {
-    /// [`SometimesBy::check`].
+    /// Counts a call, as [`SometimesBy::check`].
     pub fn check(self, value: &(impl Hash + ?Sized)) -> Option<u64> {
         let sometimes = self.limiter;
         sometimes
@@ -156,7 +159,7 @@ impl<S: BuildHasher> At<'_, SometimesBy<S>> {
             .check(sometimes.settings.policy(), || self.now_ns)
     }
 
-    /// [`SometimesBy::run`].
+    /// Counts a call, as [`SometimesBy::run`].
     pub fn run<R>(self, value: &(impl Hash + ?Sized), speak: impl FnOnce(u64) -> R) -> Option<R> {
         self.check(value).map(speak)
     }

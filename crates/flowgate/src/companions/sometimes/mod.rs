@@ -1,4 +1,4 @@
-//! [`Sometimes`]: says which of many calls are worth acting on.
+//! [`Sometimes`]: picks the calls that are worth acting on.
 
 mod builder;
 mod by_value;
@@ -13,10 +13,10 @@ use crate::clock::Timestamp;
 use crate::limiter::At;
 use tally::{Policy, Tally};
 
-/// Lets some of many calls speak, the first few, every n-th, one per interval, and **counts the others
-/// without losing one**: log lines, samples, warnings.
+/// Sampler that picks some calls and **counts all others**, for log lines and warnings.
 ///
-/// What is set adds up: a call speaks if *any* of the settings picks it. The very first speaks always.
+/// It can pick the first `n` calls, every `n`-th call, and one call per interval. A call is picked if *any* of these settings
+/// picks it. The very first call is always picked. The other calls are *suppressed*.
 ///
 /// ```text
 ///  calls               1 2 3 4 5 6 7 8 9 …
@@ -34,28 +34,27 @@ use tally::{Policy, Tally};
 /// assert_eq!(told, [Some(0), None, None, None, Some(3), None, None, None, Some(3)]);
 /// ```
 ///
-/// Source: `Sometimes` of `golang.org/x/time/rate`, which picks the same calls. It runs the
-/// function under a lock, so that a call from inside deadlocks, and does not count what it leaves out.
+/// Source: `Sometimes` of `golang.org/x/time/rate`, which picks the same calls. That type runs the function under a lock, so a
+/// nested call deadlocks. It does not count the suppressed calls.
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - Calls are numbered in the order of one atomic counter; those that `first` and `every` pick speak, on
-///   every schedule.
-/// - No call speaks because of the interval within it of another that had spoken, whatever the reason. By a clock that
-///   runs backward, calls are silent for longer and never speak more often.
-/// - Counts are exact: what the speaking calls are told, and what [`suppressed`](Self::suppressed) still
-///   holds, add up to the silent calls. A silent call is told to one that speaks after it, or to one that speaks
-///   at the same time.
+/// - Calls are numbered in the order of one atomic counter. The calls that `first` and `every` pick are picked on every
+///   schedule of threads.
+/// - The interval setting picks no call less than one interval after another picked call, whatever the reason for that one. If
+///   the clock runs backward, calls are suppressed for longer, and never picked more often.
+/// - Counts are exact. The numbers that the picked calls return and the number in [`suppressed`](Self::suppressed) add up to
+///   the suppressed calls. Each suppressed call is counted by a call that is picked after it or at the same time.
 ///
-/// # Cost
+/// # Performance
 ///
-/// No lock, no memory. The clock is read only where an interval is set. A silent call is one or two
-/// atomic additions.
+/// A call takes no lock and allocates no memory. It reads the clock only if an interval is set. A suppressed call takes one or
+/// two atomic additions.
 ///
-/// # In a static, and by callsite
+/// # Statics and call sites
 ///
-/// Everything but a clock of your own is `const`. [`sometimes!`](crate::sometimes!) makes a static where it
-/// stands. For one per *value*, see [`SometimesBy`].
+/// Every setting except the clock is `const`. [`sometimes!`](crate::sometimes!) creates a static at the place of the call. For
+/// a separate sampler for each *value*, see [`SometimesBy`].
 ///
 /// ```
 /// use flowgate::Sometimes;
@@ -71,7 +70,7 @@ pub struct Sometimes {
 }
 
 impl Sometimes {
-    /// Nothing set: only the first call speaks.
+    /// Returns a builder without settings: only the first call is picked.
     pub const fn builder() -> SometimesBuilder {
         SometimesBuilder {
             policy: Policy {
@@ -83,7 +82,9 @@ impl Sometimes {
         }
     }
 
-    /// Counts a call. If it is one that speaks, says how many calls were silent since the last that spoke.
+    /// Counts a call. If the call is picked, returns the number of suppressed calls.
+    ///
+    /// The number is that of the calls suppressed since the last picked call.
     ///
     /// ```
     /// # use flowgate::{ManualClock, Sometimes};
@@ -101,21 +102,23 @@ impl Sometimes {
             .check(self.settings.policy(), || self.settings.now_ns())
     }
 
-    /// Counts a call, and runs `speak` if it is one that speaks, with how many were silent since the last.
+    /// Counts a call, and runs `speak` if the call is picked.
     ///
-    /// No lock is held meanwhile: `speak` may take as long as it likes, and call this again. If it panics,
-    /// the call has spoken.
+    /// `speak` receives the number of calls suppressed since the last picked call. No lock is held, so `speak` may take any
+    /// time, and may call this method again. If it panics, the call counts as picked.
     #[inline]
     pub fn run<R>(&self, speak: impl FnOnce(u64) -> R) -> Option<R> {
         self.check().map(speak)
     }
 
-    /// Silent calls that no call has been told of yet: what to say at the very end.
+    /// Returns the number of suppressed calls that no picked call has returned yet.
+    ///
+    /// Report it at the end of the program.
     pub fn suppressed(&self) -> u64 {
         self.tally.silent()
     }
 
-    /// The same verbs at a time of your own.
+    /// Returns the same methods at an explicit timestamp.
     ///
     /// ```
     /// # use flowgate::{Sometimes, Timestamp};
@@ -131,7 +134,7 @@ impl Sometimes {
     }
 }
 
-/// The first call speaks, and no other.
+/// Picks the first call, and no other.
 #[cfg(not(flowgate_loom))]
 impl Default for Sometimes {
     fn default() -> Self {
@@ -140,7 +143,7 @@ impl Default for Sometimes {
 }
 
 impl At<'_, Sometimes> {
-    /// [`Sometimes::check`].
+    /// Counts a call, as [`Sometimes::check`].
     pub fn check(self) -> Option<u64> {
         let sometimes = self.limiter;
         sometimes
@@ -148,16 +151,16 @@ impl At<'_, Sometimes> {
             .check(sometimes.settings.policy(), || self.now_ns)
     }
 
-    /// [`Sometimes::run`].
+    /// Counts a call, as [`Sometimes::run`].
     pub fn run<R>(self, speak: impl FnOnce(u64) -> R) -> Option<R> {
         self.check().map(speak)
     }
 }
 
-/// A [`Sometimes`](crate::Sometimes) of its own for the place where it stands.
+/// Creates a static [`Sometimes`](crate::Sometimes) for the place of the call.
 ///
-/// The settings are those of [`SometimesBuilder`](crate::SometimesBuilder), with values that are constant. The
-/// result is a `&'static Sometimes`.
+/// The settings are those of [`SometimesBuilder`](crate::SometimesBuilder), with constant values. The result is a `&'static
+/// Sometimes`.
 ///
 /// ```
 /// use flowgate::sometimes;
@@ -172,7 +175,7 @@ impl At<'_, Sometimes> {
 #[macro_export]
 macro_rules! sometimes {
     ($($setting:ident($value:expr)).*) => {{
-        // A static's name is seen by the values too, so it is one that nobody else has.
+        // The values can see the name of a static, so the name is one that no other code uses.
         static __FLOWGATE_SOMETIMES: $crate::Sometimes =
             $crate::Sometimes::builder()$(.$setting($value))*.build();
         &__FLOWGATE_SOMETIMES

@@ -3,42 +3,43 @@
 //! | field | read by | written by | ordering |
 //! |---|---|---|---|
 //! | `calls` | calls, while the count matters | the same, one each | relaxed: only its own value matters |
-//! | `due_ns` | calls, where there is an interval | those that speak | relaxed, likewise |
-//! | `silent` | those that speak | silent calls add one, who speaks takes all | relaxed, likewise |
+//! | `due_ns` | calls, if there is an interval | picked calls | relaxed, likewise |
+//! | `silent` | picked calls | a suppressed call adds one, a picked call takes all | relaxed, likewise |
 //!
-//! A call that speaks because of its number sets the next time afterwards; one that speaks because it is time
-//! does so by setting the next time, which only one can. So no call speaks because it is time
-//! within an interval of one that has set it. A silent call is counted in `silent` by one addition and
-//! taken out by one exchange, so that the counts told, and what is still in `silent`, add up to the calls
-//! that were silent, on every schedule.
+//! A call that is picked because of its number sets the next time afterward. A call that is picked because of the time is
+//! picked by setting the next time, and only one call can do so. So no call is picked because of the time within an interval of
+//! another call that has set it.
+//!
+//! A suppressed call is counted in `silent` by one addition, and taken out by one exchange. So on every schedule of threads,
+//! the numbers returned so far and the number in `silent` add up to the suppressed calls.
 
 use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 
-/// `due_ns` before anybody has spoken. A time set is later, since an interval is at least 1 ns.
+/// `due_ns` before the first picked call. A time that is set is later, because an interval is at least 1 ns.
 const NOT_YET: u64 = 0;
-/// `due_ns` when the interval ends after the last instant there is.
+/// `due_ns` if the interval ends after the last instant.
 const NEVER: u64 = u64::MAX;
 
-/// Which calls speak: any that one of these picks.
+/// Which calls are picked: those that one of these settings picks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
-    /// So many at the beginning.
+    /// Picks this number of calls at the beginning.
     pub(super) first: u64,
-    /// And then each of which the number is a multiple of this; 0: none.
+    /// Also picks each call whose number is a multiple of this; 0: none.
     pub(super) every: u64,
-    /// And any that is so long after the last that spoke; 0: none.
+    /// Also picks a call this long after the last picked call; 0: none.
     pub(super) interval_ns: u64,
 }
 
 impl Policy {
-    /// Whether the number of a call matters.
+    /// Returns whether the number of a call matters.
     ///
-    /// Where nothing is set the first call speaks, and no other.
+    /// If nothing is set, the first call is picked, and no other.
     const fn counts(&self) -> bool {
         self.first != 0 || self.every != 0 || self.interval_ns == 0
     }
 
-    /// Whether the call after `calls` others speaks because of that.
+    /// Returns whether the call after `calls` others is picked because of its number.
     const fn picks(&self, calls: u64) -> bool {
         let by_every = match calls.checked_rem(self.every) {
             Some(rest) => rest == 0,
@@ -47,7 +48,7 @@ impl Policy {
         calls < self.beginning() || by_every
     }
 
-    /// The first call speaks always, whatever else is set.
+    /// The number of calls that are picked at the beginning: at least 1, whatever is set.
     const fn beginning(&self) -> u64 {
         if self.first == 0 { 1 } else { self.first }
     }
@@ -57,9 +58,9 @@ impl Policy {
 #[derive(Debug)]
 pub(super) struct Tally {
     calls: AtomicU64,
-    /// From when on it is time again; or `NOT_YET`, or `NEVER`.
+    /// The time from which on the next call is picked, or `NOT_YET`, or `NEVER`.
     due_ns: AtomicU64,
-    /// Silent calls that nobody has been told of.
+    /// Suppressed calls that no picked call has returned yet.
     silent: AtomicU64,
 }
 
@@ -74,7 +75,7 @@ impl Tally {
         }
     }
 
-    /// Whether this call speaks, and then, how many were silent since the last that did.
+    /// If this call is picked, returns how many calls were suppressed since the last picked call.
     #[inline]
     pub(super) fn check(&self, policy: &Policy, now_ns: impl FnOnce() -> u64) -> Option<u64> {
         if self.is_picked(policy) {
@@ -89,22 +90,22 @@ impl Tally {
         Some(self.silent.swap(0, Ordering::Relaxed))
     }
 
-    /// Numbers the call, if that matters, and whether its number is one that speaks.
+    /// Numbers the call if the number matters, and returns whether its number is picked.
     fn is_picked(&self, policy: &Policy) -> bool {
         if !policy.counts() {
             return false;
         }
-        // Past the beginning nothing hangs on the number, and it need not be counted.
+        // After the beginning nothing depends on the number, and it need not be counted.
         let is_over = policy.every == 0 && self.calls.load(Ordering::Relaxed) >= policy.beginning();
         !is_over && policy.picks(self.calls.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Sets the next time, if it is time and nobody else has done so.
+    /// Sets the next time if the interval has passed and no other call has set it. Returns whether it did.
     fn claims_time(&self, policy: &Policy, now_ns: u64) -> bool {
         let mut due_ns = self.due_ns.load(Ordering::Relaxed);
         loop {
             let is_due = match due_ns {
-                // Where calls are numbered the first one speaks, and it will have set a time soon.
+                // If calls are numbered, the first call is picked, and will soon have set a time.
                 NOT_YET => !policy.counts(),
                 NEVER => false,
                 _ => now_ns >= due_ns,
@@ -124,7 +125,7 @@ impl Tally {
         }
     }
 
-    /// Silent calls that nobody has been told of.
+    /// Returns the suppressed calls that no picked call has returned yet.
     pub(super) fn silent(&self) -> u64 {
         self.silent.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-/// What an item of a [`RateLimited`](super::RateLimited) stream takes: [`OneToken`], or what a function says, in units.
+/// Cost of an item of a [`RateLimited`](super::RateLimited) stream: [`OneToken`], or a function that returns units.
+///
 /// ```
 /// use flowgate::{Cost, OneToken};
 ///
@@ -7,11 +8,11 @@
 /// assert_eq!(OneToken.units(&"abc"), None);
 /// ```
 pub trait Cost<Item> {
-    /// The units that `item` takes; none: one token.
+    /// Returns the units that `item` takes. `None` is one token.
     fn units(&mut self, item: &Item) -> Option<u64>;
 }
 
-/// One token for each item, however many units of the quota that is.
+/// Cost of one token for each item, whatever the number of units in a token.
 ///
 /// ```
 /// use flowgate::{OneToken, RateLimited, TokenBucket};

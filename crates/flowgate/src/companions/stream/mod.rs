@@ -1,4 +1,4 @@
-//! Streams whose items wait for their turns.
+//! Streams whose items wait for their grants.
 
 mod cost;
 mod rate_limited;
@@ -10,7 +10,7 @@ use crate::limiter::Limiter;
 use core::ops::Deref;
 use futures_core::Stream;
 
-/// Limits for streams.
+/// Rate limits for streams.
 ///
 /// ```
 /// use flowgate::{StreamExt as _, TokenBucket};
@@ -39,10 +39,10 @@ use futures_core::Stream;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub trait StreamExt: Stream {
-    /// Has each item wait for a token of `limiter`, in turn with everybody else who uses it.
+    /// Makes each item wait for a token of `limiter`, in the limiter's queue.
     ///
-    /// `limiter` is held by a reference, or, for a stream that goes into a task of its own, an
-    /// [`Arc`](alloc::sync::Arc). What an item takes can be chosen: [`RateLimited::costing`].
+    /// `limiter` is a reference, or an [`Arc`](alloc::sync::Arc) if the stream moves into a spawned task.
+    /// [`RateLimited::costing`] sets the cost of each item.
     fn rate_limited<P>(self, limiter: P) -> RateLimited<Self, P>
     where
         Self: Sized,

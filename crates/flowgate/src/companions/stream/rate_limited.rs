@@ -8,25 +8,27 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker, ready};
 use futures_core::Stream;
 
-/// A stream whose items come no faster than a limiter lets them. Made by
-/// [`StreamExt::rate_limited`](super::StreamExt::rate_limited).
+/// Stream that passes its items on **at the rate of a limiter**.
 ///
-/// An item is fetched first, then waits for its turn, and then comes out: an idle stream stands in no queue and holds no
-/// tokens. Everybody who uses the limiter, streams or not, stands in one line.
+/// [`StreamExt::rate_limited`](super::StreamExt::rate_limited) creates it.
 ///
-/// The stream has to be [`Unpin`]; pin one that is not (`core::pin::pin!`, `Box::pin`) before it is limited.
+/// An item is fetched first, then waits for its grant, and is then returned. So an idle stream is not in the queue and holds no
+/// tokens. All users of the limiter, streams or not, wait in the same queue.
 ///
-/// # The end
+/// The stream has to be [`Unpin`]. If it is not, pin it before you limit it (`core::pin::pin!`, `Box::pin`).
 ///
-/// It ends when its stream does, and when the limiter refuses, which is when it has been [closed](crate::WaitQueue::close)
-/// or its queue is full: [`denied`](Self::denied) tells, and [`into_parts`](Self::into_parts) gives back the item that
-/// had been fetched.
+/// # End of the stream
+///
+/// The stream ends when the inner stream ends, and when the limiter refuses. The limiter refuses if it has been
+/// [closed](crate::WaitQueue::close) or its queue is full. [`denied`](Self::denied) returns that refusal, and
+/// [`into_parts`](Self::into_parts) returns the item that had been fetched.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future that polls it loses no item and no token: the item is kept, and so is its place in the queue. But an
-/// item whose turn has come, and that nobody polls for, comes out when somebody does, later than its turn is dated.
-/// Dropping the stream itself leaves the queue.
+/// Dropping a future that polls the stream loses no item and no token. The stream keeps the item and its place in the queue. If
+/// the item is granted while no task polls the stream, the next poll returns it, later than the time of its grant. Dropping the
+/// stream itself leaves the queue.
+///
 /// ```
 /// use flowgate::{ManualClock, StreamExt as _, TokenBucket};
 /// use std::pin::Pin;
@@ -65,7 +67,7 @@ where
     denied: Option<Denied>,
 }
 
-/// An item that waits, and what it still has to pay; none: one token.
+/// An item that waits, and the units that it still has to pay; `None`: one token.
 struct Next<Item> {
     item: Item,
     due: Option<u64>,
@@ -87,10 +89,11 @@ where
         }
     }
 
-    /// Has each item from now on take as many units as `cost` says, asked once when it is fetched; 0 passes at once.
+    /// Sets the cost of each item from now on, in units.
     ///
-    /// An item that takes more than can be granted at once is not refused: it takes a part in each of several turns,
-    /// and comes out with the last of them.
+    /// `cost` is called once for each item, when the item is fetched. An item of cost 0 passes immediately. An item that costs
+    /// more than the limiter can grant in one decision is not refused. It is paid in several grants, and returned after the
+    /// last of them.
     ///
     /// ```
     /// # use flowgate::{StreamExt as _, TokenBucket};
@@ -119,7 +122,7 @@ where
         }
     }
 
-    /// Why it ended, if that was the limiter's doing.
+    /// Returns the refusal of the limiter, if that ended the stream.
     ///
     /// ```
     /// # use flowgate::{StreamExt as _, TokenBucket};
@@ -147,22 +150,22 @@ where
         self.denied.as_ref()
     }
 
-    /// The stream inside.
+    /// Returns the stream inside.
     pub fn get_ref(&self) -> &S {
         &self.stream
     }
 
-    /// The stream inside. What is taken from it there waits for nothing.
+    /// Returns the stream inside. Items that are taken there are not limited.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// The stream, and the item that waits for its turn. Leaves the queue.
+    /// Returns the stream inside and the item that waits, and leaves the queue.
     pub fn into_parts(self) -> (S, Option<S::Item>) {
         (self.stream, self.next.map(|next| next.item))
     }
 
-    /// Pays all that is due.
+    /// Pays all units that are still to pay.
     fn poll_paid(
         payer: &mut Payer<P, 1>,
         due: &mut Option<u64>,
@@ -181,7 +184,7 @@ where
     }
 }
 
-/// Nothing in it is pinned where it is.
+/// No field is structurally pinned.
 impl<S, P, C> Unpin for RateLimited<S, P, C>
 where
     S: Stream + Unpin,
@@ -228,7 +231,7 @@ where
     fn size_hint(&self) -> (usize, Option<usize>) {
         let waiting = usize::from(self.next.is_some());
         let (_, most) = self.stream.size_hint();
-        // The limiter may end it.
+        // The limiter may end the stream.
         (0, most.and_then(|most| most.checked_add(waiting)))
     }
 }

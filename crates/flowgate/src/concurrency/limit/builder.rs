@@ -30,7 +30,7 @@ pub struct ConcurrencyLimitBuilder {
 }
 
 impl ConcurrencyLimitBuilder {
-    /// The clock that deadlines are told by. Nothing else asks it.
+    /// Sets the clock for deadlines (default: [`Clock::system`]). It is used for nothing else.
     ///
     /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
     /// stands at the origin.
@@ -39,11 +39,11 @@ impl ConcurrencyLimitBuilder {
         self
     }
 
-    /// The limit, with all slots free.
+    /// Builds the limit, with all permits free.
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if it is above 2³¹ − 1.
+    /// Returns [`QuotaError`] if the limit is above 2³¹ − 1.
     pub fn build(self) -> Result<ConcurrencyLimit, QuotaError> {
         let limit = check(self.limit)?;
         Ok(ConcurrencyLimit::with_clock(
@@ -53,7 +53,7 @@ impl ConcurrencyLimitBuilder {
     }
 }
 
-/// `limit`, if there can be one as large.
+/// Returns `limit`, if there can be a limit as large as that.
 pub(crate) fn check(limit: u32) -> Result<u32, QuotaError> {
     if limit > MOST {
         let (value, max) = (limit.into(), MOST.into());

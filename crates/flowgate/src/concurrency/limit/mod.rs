@@ -1,4 +1,4 @@
-//! [`ConcurrencyLimit`]: the public face over [`Slots`] and a queue.
+//! [`ConcurrencyLimit`]: the public type, made of [`Slots`] and a queue.
 
 mod builder;
 #[cfg(all(test, flowgate_loom))]
@@ -29,15 +29,15 @@ use core::time::Duration;
 use returned::Returned;
 use slots::{Slots, View};
 
-/// Bounds how many operations are under way at once: **in flight ≤ limit**, at every instant.
+/// A limit on concurrent operations: at most `limit` are in flight at any instant.
 ///
-/// Whoever starts takes a slot, as a [`Permit`], and gives it back by dropping that. Where a rate limiter waits for time to
-/// pass, this waits for others to finish: it is a *counting semaphore*, a *bulkhead*.
+/// An operation acquires a [`Permit`] when it starts, and returns it by dropping it. A rate limiter waits for time to pass; a
+/// concurrency limit waits for other operations to finish. It is also called a *counting semaphore* or a *bulkhead*.
 ///
 /// ```text
 ///              ╭───────────────╮
 ///              │ ■ in flight   │  a permit each
-///   ○ ○ ○ ────▶│ ■             │──▶ dropped: the slot goes to the next in the queue
+///   ○ ○ ○ ────▶│ ■             │──▶ dropped: the next waiter gets the permit
 ///     queue    │ ■             │
 ///              │ □ free        │
 ///              ╰───────────────╯
@@ -61,38 +61,43 @@ use slots::{Slots, View};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1). What is in flight is at most the limit, on every schedule of threads. After the limit
-///   was lowered below what is in flight, nobody is admitted until that has shrunk by itself.
-/// - **Nothing wasted** (C2). A slot that is given back goes to the next in the queue before it is offered to anybody else.
-/// - **In turn** (C6). Large requests are served as well as small ones: while the next in the queue waits for five slots, a
-///   later request for one waits too. `try_acquire` does not overtake. [`WaitQueue::set_order`] knows other orders.
+/// - **Never over-admits** ([C1](crate::guide::guarantees#never-over-admits-c1)). The permits in use are at most the limit,
+///   on every schedule of threads. After the limit was lowered below the number in use, no operation is admitted until enough
+///   permits have been returned.
+/// - **Never refuses needlessly** ([C2](crate::guide::guarantees#never-refuses-needlessly-c2)). A returned permit is offered
+///   to the next waiter before any other caller.
+/// - **FIFO fairness** ([C6](crate::guide::guarantees#fifo-fairness-c6)). Large requests are served as well as small ones:
+///   while the next waiter needs five permits, a later request for one waits too. `try_acquire` does not overtake waiters.
+///   [`WaitQueue::set_order`] sets another order.
 ///
 /// # Amounts
 ///
-/// An operation may take several slots, all at once or none. `n` = 0 succeeds and changes nothing. `n` above the limit
-/// is refused with [`Denied::is_never`], and never waits; those who wait when the limit is lowered below what they ask
-/// for are refused in the same way, at once. A limit of 0 is a pause: whoever asks is refused as busy, or waits,
-/// until the limit is raised.
+/// An operation may take several permits. It gets all of them or none.
+///
+/// - `n` = 0 succeeds and changes nothing.
+/// - `n` above the limit is refused with [`Denied::is_never`], and never waits, unless the limit is 0. If the limit is
+///   lowered, waiters that ask for more than the new limit are refused immediately in the same way.
+/// - A limit of 0 is a pause. Requests are refused as busy, or wait, until the limit is raised.
 ///
 /// # Memory ordering
 ///
-/// Dropping a permit happens before whoever takes the slot next has its own: what was written under the first is seen
-/// under the second.
+/// Dropping a permit happens before the next holder of that permit acquires it: the next holder sees what was written under
+/// the dropped one.
 ///
 /// # Cancel safety
 ///
-/// A wait that is dropped leaves the queue, and costs the others nothing; a slot that had been granted by then goes to
-/// the next one. See [`Acquire`].
+/// A wait that is dropped leaves the queue and does not delay the other waiters. A permit that it had been granted by then
+/// goes to the next waiter. See [`Acquire`].
 ///
-/// # Cost
+/// # Performance
 ///
-/// Taking a slot is a load and one compare-and-swap on one 64-bit word, giving it back a load and one subtraction; no
-/// clock is read, no lock taken, no memory. Only a caller that waits, and a caller that gives a slot back while
-/// another one waits, comes to the queue, where the slot goes from hand to hand.
+/// Acquiring a permit takes a load and one compare-and-swap on one 64-bit word. Returning it takes a load and one
+/// subtraction. Neither reads a clock, takes a lock or allocates memory. Only two kinds of callers use the queue: a caller
+/// that waits, and a caller that returns a permit while another one waits. The permit then goes directly to the next waiter.
 ///
-/// A limit is not `Clone`: two would be two limits. Share it by reference, `Arc`, or `static`:
+/// A limit is not `Clone`, because a clone would be a second limit. Share it by reference, `Arc`, or `static`:
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;
@@ -102,7 +107,7 @@ use slots::{Slots, View};
 /// assert!(permit.is_ok());
 /// ```
 ///
-/// How many slots a service needs for its rate and latency: [`sizing::limit_for`](crate::sizing::limit_for).
+/// [`sizing::limit_for`](crate::sizing::limit_for) computes how many permits a service needs for its rate and latency.
 pub struct ConcurrencyLimit {
     slots: Slots,
     clock: Clock,
@@ -111,12 +116,12 @@ pub struct ConcurrencyLimit {
 
 impl ConcurrencyLimit {
     const_unless_loom! {
-        /// `limit` slots, all of them free; deadlines are told by [`Clock::system`].
+        /// Creates a limit with `limit` permits, all of them free. Deadlines use [`Clock::system`].
         ///
         /// # Panics
         ///
-        /// If `limit` is above 2³¹ − 1; in a constant that is a compile error. For what is not known beforehand,
-        /// [`builder`](Self::builder) returns an error instead.
+        /// Panics if `limit` is above 2³¹ − 1; in a constant, that is a compile error. For a value that is known only at run
+        /// time, [`builder`](Self::builder) returns an error instead.
         #[cfg(feature = "std")]
         #[must_use]
         pub const fn new(limit: u32) -> Self {
@@ -135,7 +140,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// A limit with settings other than the default ones.
+    /// Creates a builder, for settings other than the default ones.
     ///
     /// ```
     /// # use flowgate::{ConcurrencyLimit, ManualClock};
@@ -150,19 +155,22 @@ impl ConcurrencyLimit {
         ConcurrencyLimitBuilder { limit, clock: None }
     }
 
-    /// Takes one slot, or says why not.
+    /// Acquires one permit, or returns why not.
     ///
     /// # Errors
     ///
-    /// [`Denied`]: [`is_busy`](Denied::is_busy) if there is none, or others are in the queue for it;
-    /// [`is_closed`](Denied::is_closed) after [`WaitQueue::close`]. No time is known then, so
-    /// [`retry_after`](Denied::retry_after) is `None`.
+    /// Returns [`Denied`]. The reason is one of these:
+    ///
+    /// - [`is_busy`](Denied::is_busy): no permit is free, or other callers wait for it.
+    /// - [`is_closed`](Denied::is_closed): [`WaitQueue::close`] has been called.
+    ///
+    /// [`retry_after`](Denied::retry_after) is `None`, because it is not known when a permit will be returned.
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self>, Denied> {
         self.try_acquire_n(1)
     }
 
-    /// Takes `n` slots, all or none.
+    /// Acquires `n` permits, all or none.
     ///
     /// ```
     /// # use flowgate::ConcurrencyLimit;
@@ -176,14 +184,18 @@ impl ConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire); [`is_never`](Denied::is_never) if `n` is above the limit.
+    /// Returns [`Denied`]. The reason is one of these:
+    ///
+    /// - [`is_busy`](Denied::is_busy): fewer than `n` permits are free, or other callers wait for them.
+    /// - [`is_never`](Denied::is_never): `n` is above the limit.
+    /// - [`is_closed`](Denied::is_closed): [`WaitQueue::close`] has been called.
     #[inline]
     pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
         self.take(n)?;
         Ok(Permit::new(self, n))
     }
 
-    /// [`try_acquire`](Self::try_acquire), for a permit that keeps the limit alive.
+    /// Acquires one permit; the [`OwnedPermit`] keeps the limit alive.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -200,35 +212,46 @@ impl ConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`Denied`], as [`try_acquire`](Self::try_acquire) does: if no permit is free or other callers wait
+    /// ([`is_busy`](Denied::is_busy)), or if the limit is closed ([`is_closed`](Denied::is_closed)).
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<OwnedPermit, Denied> {
         self.try_acquire_n_owned(1)
     }
 
-    /// [`try_acquire_n`](Self::try_acquire_n), for a permit that keeps the limit alive.
+    /// Acquires `n` permits, all or none; the [`OwnedPermit`] keeps the limit alive.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`Denied`], as [`try_acquire_n`](Self::try_acquire_n) does: if fewer than `n` permits are free or other
+    /// callers wait ([`is_busy`](Denied::is_busy)), if `n` is above the limit ([`is_never`](Denied::is_never)), or if the
+    /// limit is closed ([`is_closed`](Denied::is_closed)).
     #[inline]
     pub fn try_acquire_n_owned(self: &Arc<Self>, n: u64) -> Result<OwnedPermit, Denied> {
         self.take(n)?;
         Ok(OwnedPermit::new(Arc::clone(self), n))
     }
 
-    /// Waits for a slot, in turn: a future that is also a builder, for tasks (`.await`) and threads
-    /// ([`.block()`](crate::Acquire::block)).
+    /// Waits in the queue for one permit.
+    ///
+    /// The result is a future that is also a builder, for tasks (`.await`) and threads ([`.block()`](crate::Acquire::block)).
     ///
     /// # Errors
     ///
-    /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if the
-    /// [queue](Self::queue) is full or closed.
+    /// When awaited, it returns [`Denied`]. The reason is one of these:
+    ///
+    /// - [`is_busy`](Denied::is_busy): the permits were not free by the deadline.
+    /// - [`is_never`](Denied::is_never): more permits are asked for than the limit.
+    /// - [`is_queue_full`](Denied::is_queue_full): the [queue](Self::queue) is full.
+    /// - [`is_closed`](Denied::is_closed): the queue is closed.
+    /// - [`is_cancelled`](Denied::is_cancelled): a [`CancelHandle`](crate::CancelHandle) ended the wait.
     pub fn acquire(&self) -> Acquire<Permits<&Self>> {
         Acquire::new(Permits(self))
     }
 
-    /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
+    /// Waits in the queue for a permit that keeps the limit alive.
+    ///
+    /// The future keeps the limit alive, too.
     ///
     /// ```
     /// use flowgate::ConcurrencyLimit;
@@ -249,12 +272,15 @@ impl ConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// When awaited, it returns [`Denied`], as [`acquire`](Self::acquire) does. The reasons are the same: a missed deadline, a
+    /// request above the limit, a full or closed queue, or a cancelled wait.
     pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
         Acquire::new(Permits(Arc::clone(self)))
     }
 
-    /// Takes what there is, up to `n` slots; none while others wait, or after [`WaitQueue::close`].
+    /// Acquires the free permits, up to `n`.
+    ///
+    /// It acquires none while other callers wait, or after [`WaitQueue::close`].
     ///
     /// ```
     /// # use flowgate::ConcurrencyLimit;
@@ -279,7 +305,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Takes all slots that are free.
+    /// Acquires all free permits.
     ///
     /// ```
     /// # use flowgate::ConcurrencyLimit;
@@ -293,18 +319,24 @@ impl ConcurrencyLimit {
         self.take_up_to(u64::MAX)
     }
 
-    /// How many slots could be taken now; 0 while others wait for what is free, or after [`WaitQueue::close`].
+    /// Returns the number of permits that could be acquired now.
+    ///
+    /// It is 0 while other callers wait for what is free, or after [`WaitQueue::close`].
     pub fn available(&self) -> u64 {
         available(self.slots.view())
     }
 
-    /// How many slots are in use. More than the [limit](Self::limit) for a while after that was lowered.
+    /// Returns the number of permits in use.
+    ///
+    /// It exceeds the [limit](Self::limit) for a while after that was lowered.
     pub fn in_flight(&self) -> u64 {
         self.slots.view().in_flight()
     }
 
-    /// The limit, and what remains of it, seen at one instant. When it is whole again nobody knows: unless it is,
-    /// `reset_after` is [`Duration::MAX`].
+    /// Returns the limit and what remains of it, as a consistent snapshot.
+    ///
+    /// `reset_after` is zero if all permits are available. Otherwise it is [`Duration::MAX`], because it is not known when
+    /// permits will be returned.
     ///
     /// ```
     /// # use flowgate::ConcurrencyLimit;
@@ -329,15 +361,16 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// How many slots there are.
+    /// Returns the limit.
     pub fn limit(&self) -> u32 {
         self.slots.view().limit()
     }
 
-    /// Puts another limit in force, at once.
+    /// Replaces the limit immediately.
     ///
-    /// A larger one serves as many of those who wait as now fit, in order, before this returns. A smaller one takes nothing
-    /// away from anybody: if more is in flight than it allows, nobody is admitted until enough has been given back. 0 is a pause.
+    /// A higher limit serves the waiters that now fit, in order, before this method returns. A lower limit revokes no
+    /// permits: if more are in use than it allows, no operation is admitted until enough permits have been returned. 0 is a
+    /// pause.
     ///
     /// ```
     /// # use flowgate::ConcurrencyLimit;
@@ -353,7 +386,7 @@ impl ConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if it is above 2³¹ − 1; nothing is then changed.
+    /// Returns [`QuotaError`] if `limit` is above 2³¹ − 1. Nothing changes then.
     pub fn set_limit(&self, limit: u32) -> Result<(), QuotaError> {
         let limit = builder::check(limit)?;
         let _change = self.queue.reconfigure(self);
@@ -361,21 +394,21 @@ impl ConcurrencyLimit {
         Ok(())
     }
 
-    /// Those who wait here: how many, in what order, and how many at most; and how to [close](WaitQueue::close) the limit.
+    /// Returns the queue: its length, its order and bounds, and [`close`](WaitQueue::close).
     ///
-    /// Nobody here waits for a time to come, so [`Precision`](crate::Precision) makes no difference; and how long a wait
-    /// will be is not known beforehand, so [`WaitQueue::set_max_wait`] refuses nobody: give deadlines instead
-    /// ([`Acquire::within`]).
+    /// Waiters of a concurrency limit do not wait for a point in time; they wait for a permit to be returned.
+    /// [`Precision`](crate::Precision) therefore makes no difference. The length of a wait is not known in advance, so
+    /// [`WaitQueue::set_max_wait`] refuses no request. Set deadlines instead ([`Acquire::within`]).
     pub fn queue(&self) -> WaitQueue<'_> {
         WaitQueue::new(self)
     }
 
-    /// The clock that deadlines are told by.
+    /// Returns the clock that deadlines use.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Takes `n` slots for a newcomer.
+    /// Takes `n` slots for a new request.
     #[inline(always)]
     fn take(&self, n: u64) -> Result<(), Denied> {
         match self.slots.take(n, HOLD) {
@@ -385,7 +418,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// Takes `n` slots if nobody is in the queue after all.
+    /// Takes `n` slots if there are no waiters after all.
     #[cold]
     #[inline(never)]
     fn stand_back(&self, n: u64) -> Result<(), Denied> {
@@ -393,13 +426,13 @@ impl ConcurrencyLimit {
         self.take_past_the_line(n)
     }
 
-    /// Lets a newcomer pass who wants `n` slots, or says why not.
+    /// Lets a new request for `n` slots pass, or returns why not.
     fn pass(&self, n: u64) -> Result<(), Denied> {
         let now_ns = self.clock.now().as_nanos();
         self.queue.pass(self, now_ns, Some(n))
     }
 
-    /// Takes `n` slots, whoever waits.
+    /// Takes `n` slots, whether there are waiters or not.
     fn take_past_the_line(&self, n: u64) -> Result<(), Denied> {
         self.slots.take(n, 0).map_err(|seen| seen.denied(n))
     }
@@ -407,16 +440,16 @@ impl ConcurrencyLimit {
     #[inline(always)]
     fn give_back(&self, n: u64) {
         let view = self.slots.view();
-        // Where newcomers may overtake, they get a look at it.
+        // Where new requests may overtake, they get a chance to take them.
         if view.is_awaited() && view.is_held() {
             self.hand_on(n);
         } else if self.slots.give_back(n) {
-            // Somebody has begun to wait since.
+            // A caller has begun to wait since.
             self.queue.serve_changed(self);
         }
     }
 
-    /// Gives `n` slots to those in the queue, as far as they go.
+    /// Gives `n` slots to the waiters, as far as they go.
     #[cold]
     #[inline(never)]
     fn hand_on(&self, n: u64) {
@@ -430,7 +463,7 @@ impl ConcurrencyLimit {
     }
 }
 
-/// What a newcomer could take.
+/// Returns how many slots a new request could take.
 fn available(seen: View) -> u64 {
     if seen.is_held() { 0 } else { seen.free() }
 }

@@ -1,6 +1,6 @@
 //! loom models: every interleaving of taking, giving back, waiting and giving up, with the clock as one of the racers.
 //!
-//! Run by `ci/loom.sh`. A wake-up that is lost shows as a wait that nobody has woken although all others are done.
+//! Run by `ci/loom.sh`. A lost wake-up shows as a wait that is never woken, although all others are done.
 
 use super::ConcurrencyLimit;
 use crate::clock::{ManualClock, Timestamp};
@@ -13,7 +13,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use loom::thread;
 
-/// Whether somebody was woken. Not loom's: it orders nothing.
+/// Records whether its waiter was woken. It is not a loom type, so it orders nothing.
 #[derive(Default)]
 struct Bell(std::sync::atomic::AtomicBool);
 
@@ -42,7 +42,7 @@ impl<F: Future> Task<F> {
         self.wait.as_mut().poll(&mut Context::from_waker(&waker))
     }
 
-    /// Polls it if it was woken, as a runtime would, when nobody else is left to wake it.
+    /// Polls the wait if it was woken, as a runtime would, when no other thread is left to wake it.
     #[track_caller]
     fn finish(&mut self) -> F::Output {
         let was_woken = self.bell.0.swap(false, std::sync::atomic::Ordering::SeqCst);
@@ -54,7 +54,7 @@ impl<F: Future> Task<F> {
     }
 }
 
-/// As often as is needed to find what these models are for, and few enough to end.
+/// Explores up to `preemptions` preemptions: enough to find what these models are for, and few enough to end.
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -136,7 +136,7 @@ fn model_two_releases_meet_somebody_who_wants_both() {
     });
 }
 
-/// What the one who leaves was handed goes to the one behind, and what is left over is free.
+/// What the leaving waiter was handed goes to the one behind it, and what is left over is free.
 #[test]
 fn model_c2_slots_that_come_back_together_meet_somebody_who_gives_up() {
     explore(3, || {
@@ -155,7 +155,7 @@ fn model_c2_slots_that_come_back_together_meet_somebody_who_gives_up() {
     });
 }
 
-/// The lost wake-up: a slot is handed to somebody who leaves, and nobody hands it on.
+/// The lost wake-up: a slot is handed to a waiter that leaves, and is not handed on.
 #[test]
 fn model_c6_a_release_meets_somebody_who_gives_up() {
     explore(4, || {
@@ -186,7 +186,7 @@ fn model_a_release_meets_a_deadline() {
         let releaser = thread::spawn(move || drop(permit));
         mover.join().expect("no panic");
         releaser.join().expect("no panic");
-        // Either has its slot: the first, in time, or at once the other.
+        // One of the two has its slot: the first, in time, or else the other.
         match first.finish() {
             Ok(permit) => {
                 assert!(next.poll().is_pending(), "there is but one");
@@ -297,7 +297,7 @@ fn model_closing_meets_a_release() {
     });
 }
 
-/// Somebody who leaves what is free for those behind tells them.
+/// A waiter that leaves has those behind it served with what is free for them.
 #[test]
 fn model_c6_somebody_who_gives_up_meets_somebody_who_enters_behind() {
     explore(5, || {
@@ -319,7 +319,7 @@ fn model_c6_somebody_who_gives_up_meets_somebody_who_enters_behind() {
     });
 }
 
-/// A newcomer does not overtake, and keeps nothing from those in the queue.
+/// A new request does not overtake, and takes nothing from the waiters.
 #[test]
 fn model_c6_a_release_meets_a_newcomer() {
     explore(4, || {
@@ -378,7 +378,7 @@ fn model_what_is_written_under_one_permit_is_read_under_the_next() {
     });
 }
 
-/// As above, where whoever waits learns that it is its turn without the queue's lock.
+/// As above, where the waiter learns of its grant without the queue's lock.
 #[test]
 fn model_what_is_written_under_one_permit_is_read_by_whoever_it_goes_to() {
     explore(5, || {
@@ -408,7 +408,7 @@ fn model_what_is_written_under_one_permit_is_read_by_whoever_it_goes_to() {
     });
 }
 
-/// Whoever is refused does not take the turn of somebody behind for its own.
+/// A waiter that is refused does not mistake the grant of one behind it for its own.
 #[test]
 fn model_somebody_who_is_refused_meets_a_release_to_the_one_behind() {
     explore(4, || {

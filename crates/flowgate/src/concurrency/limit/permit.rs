@@ -1,11 +1,11 @@
-//! What only permits of a [`ConcurrencyLimit`] have.
+//! The methods that only permits of a [`ConcurrencyLimit`] have.
 
 use super::ConcurrencyLimit;
 use crate::concurrency::permit::Permit;
 use alloc::sync::Arc;
 use core::ops::Deref;
 
-/// A [`Permit`] that keeps its limit alive, and so may go into a task of its own.
+/// A [`Permit`] that keeps its limit alive, so it can move into another task.
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;
@@ -24,10 +24,10 @@ use core::ops::Deref;
 pub type OwnedPermit<L = ConcurrencyLimit> = Permit<Arc<L>>;
 
 impl<P: Deref<Target = ConcurrencyLimit>> Permit<P> {
-    /// Never gives its slots back: the limit becomes smaller by as many.
+    /// Never returns its permits: the limit becomes smaller by their number.
     ///
-    /// Whoever waits for more than that leaves is refused; a limit of 0 is a pause, in which they wait on. [`set_limit`](ConcurrencyLimit::set_limit) sets
-    /// another limit whatever was forgotten.
+    /// A waiter that asks for more than the remaining limit is refused. If nothing remains, the limit of 0 is a pause, and
+    /// waiters keep waiting. [`set_limit`](ConcurrencyLimit::set_limit) sets another limit, whatever was forgotten.
     ///
     /// ```
     /// # use flowgate::ConcurrencyLimit;

@@ -4,17 +4,17 @@ use crate::primitive::{AtomicU64, Ordering};
 use crate::queue::{Asker, Event, Facts, Grantee, Queue, Receipt, Supply};
 use crate::verdict::Denied;
 
-/// Slots on their way from who gives them back to those in the queue: they pass from hand to hand, and stay in use.
+/// Slots that pass directly from the caller that returns them to the waiters, and stay in use meanwhile.
 ///
 /// ```text
 ///   a permit ──▶ Returned ──▶ the next in the queue
 ///                   ╰───────▶ the word: what is too little for the next one, or left over
 /// ```
 ///
-/// The limit, seen from its queue, by somebody who brings slots.
+/// It is the limit as its queue sees it, for a caller that returns slots.
 pub(super) struct Returned<'a> {
     limit: &'a ConcurrencyLimit,
-    /// How many have found nobody yet. Used by one thread.
+    /// How many slots have not been passed on yet. Used by one thread.
     left: AtomicU64,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Returned<'a> {
         Self { limit, left }
     }
 
-    /// Passes `n` of them on, unless they are fewer, or more slots are in use than there are.
+    /// Passes `n` of them on, unless fewer are left, or more slots are in use than the limit.
     fn hand_over(&self, n: u64) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         let is_enough = n <= left && !self.limit.slots.view().is_over();
@@ -34,7 +34,7 @@ impl<'a> Returned<'a> {
         is_enough
     }
 
-    /// Has them free, whoever waits; and says whether there were any, and somebody does.
+    /// Frees the slots that are left. Returns whether there were any, and there are waiters.
     fn put_down(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(0, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl Supply for Returned<'_> {
         if self.hand_over(n) {
             return Ok(());
         }
-        // Who asks is the one that waits.
+        // The caller that asks is the one that waits.
         self.put_down();
         self.limit.grant(at, n, to)
     }

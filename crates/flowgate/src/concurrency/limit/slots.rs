@@ -1,4 +1,4 @@
-//! The word: how many slots there are, how many are in use, and whether somebody waits.
+//! The word: how many slots there are, how many are in use, and whether there are waiters. A slot is the place of one permit.
 
 use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 use crate::queue::{HOLD, WAITING};
@@ -12,12 +12,13 @@ const LIMIT_SHIFT: u32 = 2;
 const LIMIT_BITS: u32 = 31;
 const IN_FLIGHT_SHIFT: u32 = LIMIT_SHIFT + LIMIT_BITS;
 
-/// What is in use, of how much.
+/// The number of slots in use, and the limit.
 ///
-/// Slots are taken by compare-and-swap, and given back by one subtraction, whose result says whether somebody waits.
-/// Every access that changes the word acquires and releases, so whoever takes a slot sees what was done by whoever
-/// had it before: between the two there are only read-modify-writes of this word, or holds of the queue's lock, under
-/// which a slot goes from hand to hand ([`Returned`](super::Returned)) and stays in use here.
+/// Slots are taken by compare-and-swap. They are given back by one subtraction, whose result shows whether there are waiters.
+///
+/// Every access that changes the word acquires and releases, so a thread that takes a slot sees what its previous holder did.
+/// Between the two there are only read-modify-writes of this word, or holds of the queue's lock. Under that lock, a slot
+/// passes directly to the next waiter ([`Returned`](super::Returned)) and stays in use here.
 #[derive(Debug)]
 pub(super) struct Slots {
     /// ```text
@@ -25,7 +26,7 @@ pub(super) struct Slots {
     ///  ├── in flight ─┼─── limit ───┼─ HOLD ─┼─ WAITING ─┤
     /// ```
     ///
-    /// In flight is at most the largest limit that there was, so it never overflows. The flags are a copy of the
+    /// The number in flight is at most the largest limit that there was, so it never overflows. The flags are a copy of the
     /// queue's, written under its lock.
     word: AtomicU64,
 }
@@ -36,7 +37,7 @@ pub(super) struct View(u64);
 
 impl Slots {
     const_unless_loom! {
-        /// `limit` slots, at most [`MOST`], all of them free.
+        /// Creates `limit` slots, at most [`MOST`], all of them free.
         pub(super) const fn new(limit: u32) -> Self {
             Self {
                 word: AtomicU64::new((limit as u64) << LIMIT_SHIFT),
@@ -48,10 +49,10 @@ impl Slots {
         View(self.word.load(Ordering::Acquire))
     }
 
-    /// Takes `n` slots, unless there are fewer, or one of the flags in `bar` is up: then says what there was.
+    /// Takes `n` slots. If fewer are free, or one of the flags in `bar` is up, returns the view that it found instead.
     #[inline(always)]
     pub(super) fn take(&self, n: u64, bar: u64) -> Result<(), View> {
-        // A refusal tells nothing of what others did, and a stale view is not swapped.
+        // A refusal shows nothing of what others did, and a stale view is not swapped.
         let mut seen = View(self.word.load(Ordering::Relaxed));
         loop {
             if seen.0 & bar != 0 || n > seen.free() {
@@ -71,7 +72,7 @@ impl Slots {
         }
     }
 
-    /// Gives `n` slots back that were taken, and says whether somebody waits for some.
+    /// Gives back `n` slots that were taken, and returns whether there are waiters.
     #[inline(always)]
     #[must_use]
     pub(super) fn give_back(&self, n: u64) -> bool {
@@ -87,7 +88,7 @@ impl Slots {
         self.update(|seen| seen.with_limit(limit));
     }
 
-    /// Takes `n` slots that are in use out of the limit.
+    /// Removes `n` slots that are in use from the limit.
     pub(super) fn forget(&self, n: u64) {
         self.update(|seen| {
             // Smaller than the limit, so it is one.
@@ -96,10 +97,10 @@ impl Slots {
         });
     }
 
-    /// The queue's flags have become these.
+    /// Copies the flags of the queue.
     ///
-    /// Whoever is next in the queue raises `WAITING` here before it asks for slots. A `give_back` comes before that, and then it
-    /// finds them; or after, and then that sees the flag, and has it served.
+    /// The next waiter raises `WAITING` here before it asks for slots. If a `give_back` comes before that, the waiter finds
+    /// the slots. If the `give_back` comes after that, it sees the flag, and its caller has the waiter served.
     pub(super) fn announce(&self, flags: u64) {
         self.update(|seen| seen.0 & !FLAGS | flags & FLAGS);
     }
@@ -132,30 +133,30 @@ impl View {
         self.0 >> IN_FLIGHT_SHIFT
     }
 
-    /// How many slots nobody uses; none while more are in use than there are.
+    /// Returns the number of free slots: 0 while more are in use than the limit.
     #[inline(always)]
     pub(super) fn free(self) -> u64 {
         u64::from(self.limit()).saturating_sub(self.in_flight())
     }
 
-    /// Whether more are in use than there are.
+    /// Whether more slots are in use than the limit.
     pub(super) fn is_over(self) -> bool {
         self.in_flight() > u64::from(self.limit())
     }
 
-    /// Whether somebody in the queue waits for some.
+    /// Whether there are waiters.
     #[inline(always)]
     pub(super) fn is_awaited(self) -> bool {
         self.0 & WAITING != 0
     }
 
-    /// Whether those that are free are spoken for, or closed.
+    /// Whether new requests have to ask the queue: waiters come first, or the limit is closed.
     #[inline(always)]
     pub(super) fn is_held(self) -> bool {
         self.0 & HOLD != 0
     }
 
-    /// Why `n` slots, more than are free, could not be taken.
+    /// Returns why `n` slots, more than are free, could not be taken.
     #[inline(always)]
     pub(super) fn denied(self, n: u64) -> Denied {
         denied(self.limit(), n)
@@ -166,7 +167,7 @@ impl View {
     }
 }
 
-/// Why `n`, more than are free of `limit`, could not be taken.
+/// Returns why `n`, more than are free of `limit`, could not be taken.
 #[inline(always)]
 pub(crate) fn denied(limit: u32, n: u64) -> Denied {
     if n > u64::from(limit) {

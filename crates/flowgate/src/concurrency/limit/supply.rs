@@ -1,4 +1,4 @@
-//! The limit, seen from its queue.
+//! The limit, as its queue sees it.
 
 use super::ConcurrencyLimit;
 use crate::clock::{Clock, Timestamp};
@@ -19,7 +19,7 @@ impl Supply for ConcurrencyLimit {
         Facts::untimed(self.slots.view().free() > 0)
     }
 
-    /// Nobody knows when, unless there are slots for all.
+    /// A refusal states no time, as none is known.
     fn ask(&self, _: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
         let seen = self.slots.view();
         if asker.ahead() + u128::from(n) > u128::from(seen.free()) {

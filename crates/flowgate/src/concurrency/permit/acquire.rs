@@ -5,8 +5,9 @@ use crate::verdict::Denied;
 use core::ops::Deref;
 use core::task::{Poll, Waker};
 
-/// What [`Acquire`](crate::Acquire) waits for at a [`ConcurrencyLimit`](crate::ConcurrencyLimit) or a [`Gate`](crate::Gate), which `P` points
-/// to.
+/// What [`Acquire`](crate::Acquire) waits for at a [`ConcurrencyLimit`](crate::ConcurrencyLimit) or [`Gate`](crate::Gate).
+///
+/// `P` is the pointer to the limit or gate.
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;

@@ -9,19 +9,19 @@ use crate::queue::Supply;
 use core::fmt;
 use core::ops::Deref;
 
-/// Whose grants are in use for a while, and then no longer.
+/// A limiter whose grants are in use for a while, and then no longer.
 pub trait Lender: Supply + Sized {}
 
-/// What a permit holds its limit by.
+/// The pointer by which a permit holds its limit.
 pub trait Lent {
     type Limiter;
 
     fn limiter(&self) -> &Self::Limiter;
 
-    /// Whether what one of them granted can be given back by the other.
+    /// Whether a grant of one of them can be given back to the other.
     fn is_alike(&self, other: &Self) -> bool;
 
-    /// `n` operations that were granted are no longer in use.
+    /// Notes that `n` operations that were granted are no longer in use.
     fn end(&self, n: u64);
 }
 
@@ -47,12 +47,14 @@ where
     }
 }
 
-/// Operations that were let through, until this is dropped: slots of a [`ConcurrencyLimit`](crate::ConcurrencyLimit), in use, or those of all
-/// limits of a [`Gate`](crate::Gate).
+/// The right to run admitted operations, held until it is dropped.
 ///
-/// `P` is what it holds its limit by: a reference, or, for a permit that may go into a task of its own, an
+/// It holds permits of a [`ConcurrencyLimit`](crate::ConcurrencyLimit), or those of all concurrency limits of a
+/// [`Gate`](crate::Gate).
+///
+/// `P` is the pointer to the limit: a reference or, for a permit that can move into another task, an
 /// [`Arc`](alloc::sync::Arc) ([`OwnedPermit`](crate::OwnedPermit)). For one key of a
-/// [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit) see [`KeyPermit`](crate::KeyPermit).
+/// [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit), see [`KeyPermit`](crate::KeyPermit).
 ///
 /// ```
 /// use flowgate::ConcurrencyLimit;
@@ -66,9 +68,8 @@ where
 /// # Ok::<(), flowgate::Denied>(())
 /// ```
 ///
-/// It may be dropped by any thread, also while that panics, and after the limit was
-/// [closed](crate::WaitQueue::close). Leaked ([`core::mem::forget`]), its slots stay in use for ever;
-/// [`forget`](Self::forget) says so to the limit.
+/// Any thread can drop a permit, even while that thread panics, and after the limit was [closed](crate::WaitQueue::close). A
+/// leaked permit ([`core::mem::forget`]) stays in use forever. [`forget`](Self::forget) lowers a concurrency limit instead.
 #[must_use = "dropped at once, it gives its slots back at once"]
 pub struct Permit<P: Lent> {
     limit: P,
@@ -76,23 +77,23 @@ pub struct Permit<P: Lent> {
 }
 
 impl<P: Lent> Permit<P> {
-    /// For `n` operations that have been granted.
+    /// Creates a permit for `n` operations that have been granted.
     #[inline(always)]
     pub(crate) fn new(limit: P, n: u64) -> Self {
         Self { limit, n }
     }
 
-    /// How many operations it is for.
+    /// Returns the number of operations that the permit is for.
     pub fn units(&self) -> u64 {
         self.n
     }
 
-    /// Who granted it.
+    /// Returns the limiter that granted the permit.
     pub fn limiter(&self) -> &P::Limiter {
         self.limit.limiter()
     }
 
-    /// Hands `n` of its operations to another permit; `None` if it has fewer.
+    /// Hands `n` of its operations to a new permit; `None` if it has fewer.
     ///
     /// ```
     /// # use flowgate::ConcurrencyLimit;
@@ -127,8 +128,7 @@ impl<P: Lent> Permit<P> {
     ///
     /// # Errors
     ///
-    /// `other` itself, unchanged, if it is of another limit or for another key, or if together they would be for more than
-    /// 2⁶⁴ − 1.
+    /// Returns `other` itself, unchanged, if it belongs to another limit or key, or if the two together would exceed 2⁶⁴ − 1.
     pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
         let n = self.n.checked_add(other.n);
         let Some(n) = n.filter(|_| self.limit.is_alike(&other.limit)) else {
@@ -145,7 +145,7 @@ where
     P: Deref,
     P::Target: Lender,
 {
-    /// Gives back all that was granted at `at`, tokens too, as if the operation had never been allowed.
+    /// Gives back all that was granted at `at`, including tokens, as if the operation had never been allowed.
     pub(crate) fn take_back(mut self, at: Timestamp) {
         let n = core::mem::take(&mut self.n);
         self.limit.take_back(at, n, &[]);

@@ -19,22 +19,22 @@ pub struct KeyedTurn<A: KeyedAlgorithm, N: KeyNames> {
     members: Arc<Members<A, N>>,
     key: Key<A, N>,
     deadline: Option<Timestamp>,
-    /// When it began to wait, if it has had to.
+    /// When the wait began, if the caller has had to wait.
     waiting_since: Option<Timestamp>,
-    /// While it is the first of its key.
+    /// Held while this is the first wait of its key.
     turn: Option<OwnedKeyPermit>,
     stage: Stage,
 }
 
 enum Stage {
     New,
-    /// Until those of the same key that came before have gone.
+    /// Until the earlier waits of the same key have gone.
     Turn(Acquire<KeyPermits<Arc<KeyedConcurrencyLimit>>>),
     /// Until the limit of the key allows it. Nothing is taken yet.
     Key {
         _alarm: Alarm,
     },
-    /// Until the shared limits allow it. The limit of the key still does, as nobody of this key is ahead.
+    /// Until the shared limits allow it. The limit of the key still does, as no other waiter of this key is ahead.
     Shared(Acquire<Permits<Arc<Gate>>>),
     Over,
 }
@@ -51,12 +51,12 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedTurn<A, N> {
         }
     }
 
-    /// When it began to wait; none if it has not had to.
+    /// Returns when the wait began; `None` if the caller has not had to wait.
     pub(crate) fn waiting_since(&self) -> Option<Timestamp> {
         self.waiting_since
     }
 
-    /// How long it has waited by now.
+    /// Returns how long it has waited by now.
     pub(crate) fn waited(&self) -> Duration {
         let now = || self.members.keys.clock().now();
         self.waiting_since.map_or(Duration::ZERO, |since| {
@@ -64,7 +64,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedTurn<A, N> {
         })
     }
 
-    /// Whether it waits.
+    /// Whether it is waiting.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting_since.is_some() && !matches!(self.stage, Stage::Over)
     }
@@ -96,7 +96,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedTurn<A, N> {
             self.stage = match refusal {
                 Ok(()) => Stage::Shared(by(members.shared.acquire_owned().n(n), self.deadline)),
                 Err(denied) => {
-                    // For room in the table nobody waits, as at the keys themselves.
+                    // A wait does not wait for room in the table, as at the keys themselves.
                     let wait = denied.retry_after().filter(|_| !denied.is_table_full());
                     let Some(wait) = wait else {
                         return Poll::Ready(Err(denied));
@@ -104,7 +104,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedTurn<A, N> {
                     let clock = members.keys.clock();
                     let allowed = clock.now() + wait.max(Duration::from_nanos(1));
                     if let Some(deadline) = self.deadline.filter(|deadline| allowed > *deadline) {
-                        // As much later it would be in time.
+                        // A deadline later by this excess would be met.
                         let excess_ns = allowed.as_nanos() - deadline.as_nanos();
                         return Poll::Ready(Err(denied.for_ns(excess_ns)));
                     }
@@ -117,7 +117,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedTurn<A, N> {
         }
     }
 
-    /// Lets the next of its key go ahead, and gives back what has been granted unseen.
+    /// Lets the next wait of its key go ahead, and gives back what has been granted unseen.
     fn end(&mut self) {
         self.stage = Stage::Over;
         self.turn = None;

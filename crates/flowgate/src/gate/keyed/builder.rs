@@ -32,8 +32,9 @@ pub struct KeyedGateBuilder<A: KeyedAlgorithm, N: KeyNames> {
 }
 
 impl GateBuilder {
-    /// A limit for each key beside the limits that all keys share: what is built is a [`KeyedGate`]. The same keys may be used
-    /// elsewhere, too, if they are in an [`Arc`].
+    /// Adds a limit for each key to the limits that all keys share.
+    ///
+    /// The result builds a [`KeyedGate`]. The same keys can also be used elsewhere if they are in an [`Arc`].
     pub fn keyed<A: KeyedAlgorithm, N: KeyNames>(
         self,
         name: &str,
@@ -48,19 +49,24 @@ impl GateBuilder {
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> KeyedGateBuilder<A, N> {
-    /// Adds a shared limit: any limiter, or a concurrency limit. A refusal has its name.
+    /// Adds a shared limit: any limiter, or a concurrency limit. Refusals report its name.
     pub fn limit(mut self, name: &str, limit: impl Limit) -> Self {
         self.shared = self.shared.limit(name, limit);
         self
     }
 
-    /// The gate.
+    /// Builds the gate.
     ///
     /// # Errors
     ///
-    /// [`GateError`] if there is no shared limit (use the keys alone, then), if two limits have one name, if they do not share
-    /// one clock, if a limiter is in it twice (as a shared limit that is one of the keys is), or if there is no memory for as many
-    /// turns as there are keys.
+    /// Returns [`GateError`] if the gate is not possible:
+    ///
+    /// - There is no shared limit. Use the keys alone in that case.
+    /// - There are more than 255 limits.
+    /// - Two limits have the same name.
+    /// - The limits do not share one clock.
+    /// - A limiter is in the gate twice, for example as a shared limit and as one of the keys.
+    /// - There is not enough memory to order the waiters of as many keys as the table's capacity.
     pub fn build(self) -> Result<KeyedGate<A, N>, GateError> {
         let Self { shared, name, keys } = self;
         let shared = shared.build()?;

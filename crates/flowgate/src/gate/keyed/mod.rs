@@ -1,4 +1,4 @@
-//! [`KeyedGate`]: a key's turn and the limits that all keys share, in one permit.
+//! [`KeyedGate`]: a limit per key and the limits that all keys share, in one permit.
 
 mod acquire;
 mod builder;
@@ -20,12 +20,14 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// Lets an operation through if the limit **of its key** does and **all shared** limits do, and takes **nothing**
-/// otherwise.
+/// A gate of **a limit per key** and limits that **all keys share**.
 ///
-/// A crawler may visit each host every two seconds, and have fifty requests in flight. Asked one after the other, the turn
-/// of the host has passed by the time that a slot is free: its requests leave closer together than the host allows. A
-/// keyed gate takes both at one instant.
+/// It admits an operation only if the limit of its key and all shared limits do. Otherwise it takes **nothing** from any of
+/// them.
+///
+/// For example, a crawler may visit each host every two seconds, and have fifty requests in flight. If it asks for the two
+/// one after the other, the host's token is taken long before a permit is free. Its requests then leave closer together than
+/// the host allows. A keyed gate takes both at one instant.
 ///
 /// ```text
 ///                      key "a" ──┐ first waiter of each key:         ┌─ "slots"
@@ -53,29 +55,31 @@ use core::fmt;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// What the limit of each key and the shared limits do. The token of a key is taken when the permit is granted, so the time
-/// between two permits of a key is never shorter than its limit allows, however long a slot takes to become free.
+/// A keyed gate has the [guarantees](crate::guide::guarantees) of the limit of each key and of the shared limits. The token
+/// of a key is taken when the permit is granted. The time between two permits of a key is therefore never shorter than its
+/// limit allows, however long a permit takes to become free.
 ///
 /// # Order
 ///
-/// Waiters of one key are served in order. Waiters of different keys do not wait for one another's keys: the first waiter of
-/// each key joins the queue of the shared limits as soon as its key allows it, and these serve in order.
+/// Waiters of one key are served in order. Waiters of different keys do not wait for one another's keys. The first waiter of
+/// each key joins the queue of the shared limits as soon as its key allows it, and that queue is served in order.
 ///
 /// # Amounts
 ///
-/// `n` counts operations: n tokens of the key, and n of each shared limit, as in a [`Gate`].
+/// `n` counts operations: `n` tokens of the key, and `n` of each shared limit, as in a [`Gate`].
 ///
 /// # Full tables
 ///
 /// A key for which its table has [no room](crate::WhenFull::Deny) is refused immediately
-/// ([`is_table_full`](Denied::is_table_full)): a wait for a key does not wait for other keys to go.
+/// ([`is_table_full`](Denied::is_table_full)). A wait for a key does not wait until other keys leave the table.
 ///
 /// # Sharing
 ///
-/// The keys and the shared limits may also be used directly ([`keys`](Self::keys), [`shared`](Self::shared)). A wait then
-/// looks again after it was told to, and gives back what it had taken of the shared limits in the meantime.
+/// The keys and the shared limits can also be used directly ([`keys`](Self::keys), [`shared`](Self::shared)). If another
+/// caller takes a key's token in this way, a wait for that key returns what it had taken of the shared limits, and waits
+/// again.
 ///
 /// # Cancel safety
 ///
@@ -83,37 +87,40 @@ use core::fmt;
 ///
 /// # Memory
 ///
-/// That of the keys and the shared limits, and 24 bytes for each key of their capacity.
+/// The memory of the keys and of the shared limits, and 24 bytes for each key of their capacity.
 pub struct KeyedGate<A: KeyedAlgorithm, N: KeyNames = Hashed>(Arc<Members<A, N>>);
 
-/// What a keyed gate and its waits have in common.
+/// What a keyed gate and its waits share.
 struct Members<A: KeyedAlgorithm, N: KeyNames> {
     shared: Arc<Gate>,
     keys: Arc<Keyed<A, N>>,
     name: Box<str>,
-    /// Whose turn it is at each key: one permit per key.
+    /// The order of the waits of each key: one permit per key.
     turns: Arc<KeyedConcurrencyLimit>,
 }
 
-/// A limit of the keys, of one of them.
+/// The limit of one key.
 type Key<A, N> = KeyLimiter<'static, A, N>;
 
 impl<A: KeyedAlgorithm, N: KeyNames> KeyedGate<A, N> {
-    /// Takes one token of `key` and one of each shared limit, or nothing.
+    /// Acquires one token of `key` and one of each shared limit, or nothing.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if the limit of the key or a shared limit refuses, as [`name_of`](Self::name_of) tells, or if others wait for
-    /// the key.
+    /// Returns [`Denied`] if the limit of the key or a shared limit refuses, or if other callers wait for the key.
+    /// [`name_of`](Self::name_of) returns the name of the limit.
     pub fn try_acquire(&self, key: &(impl AsKey<N> + ?Sized)) -> Result<OwnedPermit<Gate>, Denied> {
         self.try_acquire_n(key, 1)
     }
 
-    /// Takes `n` tokens of `key` and of each shared limit, or nothing. If `n` is 0, nothing is taken.
+    /// Acquires `n` tokens of `key` and of each shared limit, or nothing.
+    ///
+    /// If `n` is 0, nothing is taken.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// Returns [`Denied`], as [`try_acquire`](Self::try_acquire) does: if the limit of the key or a shared limit refuses, or
+    /// if other callers wait for the key.
     pub fn try_acquire_n(
         &self,
         key: &(impl AsKey<N> + ?Sized),
@@ -124,7 +131,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedGate<A, N> {
             return members.shared.try_acquire_n_owned(0);
         }
         let turn = members.turns.try_acquire_owned(&key.place());
-        // What the key says first: of those that wait for their turn, no time is known.
+        // The refusal of the key comes first: for waiters of the same key, no time is known.
         members.look(&key, n)?;
         let _turn = turn.map_err(|denied| members.by_key(denied))?;
         let permit = members.shared.try_acquire_n_owned(n)?;
@@ -135,8 +142,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedGate<A, N> {
     ///
     /// The future borrows nothing, so it may move into a task.
     ///
-    /// A deadline that the key or the shared limits cannot meet is refused at once. While others wait for the same key, it is
-    /// refused when it has come.
+    /// If the key or the shared limits cannot meet the deadline, the wait fails immediately. While other callers wait for the
+    /// same key, it fails at its deadline instead.
     ///
     /// ```
     /// use flowgate::{ConcurrencyLimit, Gate, Keyed, ManualClock};
@@ -161,36 +168,36 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedGate<A, N> {
         KeyedTurn::new(&self.0, self.0.keys.key_owned(key))
     }
 
-    /// The shared limits.
+    /// Returns the shared limits.
     pub fn shared(&self) -> &Arc<Gate> {
         &self.0.shared
     }
 
-    /// The limit of each key.
+    /// Returns the limits of the keys.
     pub fn keys(&self) -> &Arc<Keyed<A, N>> {
         &self.0.keys
     }
 
-    /// The names of the limits: the shared ones in order, and that of the keys.
+    /// Returns the names of the shared limits in order, then that of the keys.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.shared.names().chain([&*self.0.name])
     }
 
-    /// Which of its limits refused; `None` if none of them did.
+    /// Returns the name of the limit that refused; `None` if none of them did.
     pub fn name_of(&self, denied: &Denied) -> Option<&str> {
         self.names().nth(denied.limit()?)
     }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Members<A, N> {
-    /// Whether the limit of `key` would allow `n` operations now.
+    /// Returns whether the limit of `key` would allow `n` operations now.
     fn look(&self, key: &Key<A, N>, n: u64) -> Result<(), Denied> {
         let token = key.facts().token;
         let allowed = key.peek_n_at(self.keys.clock().now(), n.saturating_mul(token));
         allowed.map_err(|denied| self.by_key(denied.of_tokens(n, token)))
     }
 
-    /// Takes the tokens of `key` that `permit` is for. If the key refuses, the shared limits get back theirs.
+    /// Takes the tokens of `key` that `permit` is for. If the key refuses, the shared limits get theirs back.
     fn take(
         &self,
         key: &Key<A, N>,
@@ -199,7 +206,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Members<A, N> {
         let (n, token) = (permit.units(), key.facts().token);
         match key.try_acquire_n(n.saturating_mul(token)) {
             Ok(()) => Ok(permit),
-            // Somebody uses the key elsewhere, too, or its quota has just changed.
+            // Another caller uses the key directly, or its quota has just changed.
             Err(denied) => {
                 permit.take_back(self.keys.clock().now());
                 Err(self.by_key(denied.of_tokens(n, token)))

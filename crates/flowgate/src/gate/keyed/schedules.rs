@@ -1,8 +1,8 @@
 //! Schedules of keyed gates: waits that are dropped after each number of polls, among others for the same key, another key and the
 //! shared limits. See [`queue::schedules`](crate::queue::schedules). Run by `ci/shuttle.sh`.
 //!
-//! A wait goes from one queue to another: that of its turn at the key, the time of the key, the queue of the shared limits. No
-//! protocol is new in that, so there is no model; what is explored here is whether anything is lost on the way.
+//! A wait goes from one queue to another: the order of the waits of its key, the time of the key, the queue of the shared
+//! limits. No protocol is new in that, so there is no model. These schedules explore whether anything is lost on the way.
 
 use super::KeyedGate;
 use crate::clock::ManualClock;
@@ -23,18 +23,18 @@ use std::vec::Vec;
 
 const A: u64 = 1;
 const B: u64 = 2;
-/// More than anybody asks for, and as many as there will ever be.
+/// More than the callers ask for, and as many as there will ever be.
 const TOKENS: u64 = 20;
 
 struct Crawl {
     gate: KeyedGate<TokenBucket>,
     time: ManualClock,
-    /// Between which instants each permit of a key was granted.
+    /// The instants between which each permit of a key was granted.
     granted: Mutex<Vec<(u64, [u64; 2])>>,
 }
 
 impl Crawl {
-    /// A token for each key each 10 ns, one at most, and so many slots.
+    /// A gate with one token for each key each 10 ns, one at most, and `slots` slots.
     fn new(slots: u32) -> Self {
         let (keys, time) = limits(1);
         let site = TokenBucket::builder(quota(1_000_000_000, TOKENS)).clock(&time);
@@ -55,11 +55,13 @@ impl Crawl {
     }
 
     fn enter(&self, key: u64, from_ns: u64) {
+        // Read before the lock: the clock may hand over to another thread, which would wait for the lock for ever.
+        let to_ns = self.now_ns();
         let mut granted = self.granted.lock().expect("nobody panics meanwhile");
-        granted.push((key, [from_ns, self.now_ns()]));
+        granted.push((key, [from_ns, to_ns]));
     }
 
-    /// Waits for its turn, and holds it for a while.
+    /// Waits for a permit, and holds it for a while.
     fn visit(&self, key: u64) {
         let from_ns = self.now_ns();
         let permit = block_on(self.gate.acquire(&key)).expect("in turn");
@@ -68,7 +70,7 @@ impl Crawl {
         drop(permit);
     }
 
-    /// Looks so often, and leaves, whatever has become of it.
+    /// Polls `polls` times, and leaves, whatever has become of it.
     fn leave_after(&self, key: u64, polls: usize) {
         let from_ns = self.now_ns();
         let mut wait = pin!(self.gate.acquire(&key));
@@ -82,8 +84,8 @@ impl Crawl {
         }
     }
 
-    /// Nobody is left, nothing is in use, and all tokens of the site but those of permits are there. No two permits of a key were
-    /// granted closer together than it allows.
+    /// Asserts that no waiter is left, nothing is in use, and all tokens of the site except those of permits are there. No
+    /// two permits of a key were granted closer together than it allows.
     #[track_caller]
     fn reckon(&self) {
         let shared = self.gate.shared();
@@ -106,7 +108,7 @@ impl Crawl {
     }
 }
 
-/// In each stage of a wait: behind another of its key, for the key, for a slot, granted and unseen.
+/// Each stage of a wait: behind another of its key, for the key, for a slot, granted and unseen.
 #[test]
 fn c5_c6_a_wait_at_a_keyed_gate_is_dropped_after_any_number_of_polls() {
     explore(|| {
@@ -158,7 +160,7 @@ fn c1_c5_a_key_of_a_keyed_gate_is_used_elsewhere_too() {
     });
 }
 
-/// Newcomers take all or nothing, and overtake nobody of their key.
+/// New requests take all or nothing, and do not overtake waiters of their key.
 #[test]
 fn c1_c5_newcomers_at_a_keyed_gate_take_all_or_nothing() {
     explore(|| {

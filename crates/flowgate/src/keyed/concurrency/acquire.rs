@@ -17,10 +17,10 @@ use core::hash::Hash;
 use core::ops::Deref;
 use core::task::{Poll, Waker};
 
-/// What [`Acquire`](crate::Acquire) waits for at a [`KeyedConcurrencyLimit`], which `P` points to: permits of one key.
+/// The permits of one key of a [`KeyedConcurrencyLimit`], for which an [`Acquire`](crate::Acquire) waits.
 ///
-/// Those who wait for the same key have one queue, which exists for as long as somebody waits. A key for which there is no
-/// table entry is refused immediately: it does not wait for other keys to go.
+/// `P` is a pointer to the limiter. All waiters of a key have one queue, which exists while at least one caller waits for the key.
+/// A key without a table entry is refused immediately. It does not wait for the entry of another key.
 ///
 /// ```
 /// use flowgate::KeyedConcurrencyLimit;
@@ -43,7 +43,7 @@ use core::task::{Poll, Waker};
 /// A [forgotten](crate::Acquire#forgotten-waits) wait also keeps the queue and the table entry of its key.
 pub struct KeyPermits<P> {
     at: AtKey<P>,
-    /// Instead of the limit in force.
+    /// The per-key limit, if there is one, instead of the current limit.
     own: Option<u32>,
     guest: Guest<u32>,
 }
@@ -65,18 +65,18 @@ where
         Self::of(limit, place, None)
     }
 
-    /// The limit that those in the queue go by.
+    /// Returns the limit that the waiters in the queue use.
     pub(super) fn limit(&self) -> u32 {
         let own = self.guest.own(self.own);
         own.unwrap_or_else(|| self.at.limit.limit())
     }
 
-    /// One more who may wait for the key, and why they have to.
+    /// Adds a waiter for the key, and returns why it has to wait.
     fn enter(&self, n: u64) -> Result<(Entered<u32, ()>, Option<Denied>), Denied> {
         let (limit, place) = (&*self.at.limit, &self.at.place);
         let hold = || {
             let (slot, in_flight) = limit.in_flight.hold(place)?;
-            // Whoever sets another limit from now on looks for queues after that.
+            // A thread that sets another limit from now on looks for queues after that.
             Ok((slot, judge(in_flight, n, self.limit()).err()))
         };
         let made = || {
@@ -101,7 +101,7 @@ where
 }
 
 impl KeyedConcurrencyLimit {
-    /// The key of those who wait in `queue`.
+    /// Returns the key of the waiters in `queue`.
     pub(super) fn waited_for(&self, queue: &Arc<KeyQueue<u32>>) -> KeyPermits<&Self> {
         KeyPermits {
             guest: Guest::of(queue),
@@ -136,7 +136,7 @@ where
     }
 }
 
-/// No answer depends on the time.
+/// No result depends on the time.
 impl<P> Supply for KeyPermits<P>
 where
     P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync,
@@ -162,7 +162,7 @@ where
         Facts::untimed(true)
     }
 
-    /// Nobody knows when, unless there is room for all.
+    /// The time of a release is not known, unless there is room for all now.
     fn ask(&self, _: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
         let (limit, in_flight) = (self.limit(), self.at.limit.in_flight.look(&self.at.place).0);
         let free = u64::from(limit).saturating_sub(in_flight);

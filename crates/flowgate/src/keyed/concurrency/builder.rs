@@ -9,7 +9,7 @@ use crate::keyed::table::{MOST_LINES, Table};
 use crate::primitive::AtomicU64;
 
 impl KeyedBuilder<ConcurrencyLimit> {
-    /// Builds a [`KeyedConcurrencyLimit`] with room for `keys` keys that have something in flight.
+    /// Builds a [`KeyedConcurrencyLimit`] for `keys` keys with operations in flight.
     ///
     /// ```
     /// use flowgate::KeyedConcurrencyLimit;
@@ -24,12 +24,18 @@ impl KeyedBuilder<ConcurrencyLimit> {
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if `keys` is 0 or above 2³²; if the memory is not to be had, which the error names in bytes; if the
-    /// limit is above 2³¹ − 1; or, without `std`, if no seed has been set. (An operating system that promises
-    /// more memory than it has may end the process instead when it is taken, which is here and at no later time.)
+    /// Returns [`KeyedError`] in these cases:
+    ///
+    /// - `keys` is 0 or above 2³².
+    /// - The memory is not available. The error names its size in bytes.
+    /// - The limit is above 2³¹ − 1.
+    /// - The crate is built without `std`, and no seed has been set.
+    ///
+    /// An operating system that promises more memory than it has may end the process instead. It does so in this call, and not
+    /// later.
     pub fn capacity(self, keys: usize) -> Result<KeyedConcurrencyLimit, KeyedError> {
         let limit = check(self.allowed)?;
-        // A line each, of which a quarter is then in use: a key hardly ever finds none.
+        // One line for each key, of which a quarter is then in use, so that a key hardly ever finds no entry.
         let lines = keys;
         let bytes = Table::<Hashed>::bytes(lines as u128);
         check_keys(keys, bytes, MOST_LINES as u64)?;

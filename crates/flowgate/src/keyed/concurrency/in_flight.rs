@@ -1,12 +1,11 @@
-//! How many are in flight for each key: a [table](super::super::table) of which the states are numbers, not instants.
+//! The number of operations in flight for each key: a [table](super::super::table) whose states are numbers instead of instants.
 //!
-//! An entry is vacant while its number is 0 and nobody waits, and then it may be overwritten; its fingerprint stays
-//! until that happens, so that a key that is used by one at a time takes no lock. Whoever holds a permit has a part in
-//! a number that is not 0. So its entry is neither overwritten nor moved, and is found again when the permit is
-//! dropped.
+//! An entry is vacant while its number is 0 and no caller waits for the key. A vacant entry may be overwritten. Its fingerprint
+//! stays until then, so a key that is used by one caller at a time takes no lock. A permit is part of a number that is not 0. Its
+//! entry is therefore neither overwritten nor moved, and the permit finds the entry again when it is dropped.
 //!
-//! Whoever waits has the entry say so first, and then asks. A release comes before that, and then they find what it
-//! gave back; or after, and then its compare-and-swap has seen that somebody waits.
+//! A waiter first marks the entry, and then asks for permits. If a release comes before the mark, the waiter finds what the release
+//! returned. If it comes after the mark, the compare-and-swap of the release sees that a caller waits.
 
 use crate::concurrency::limit::denied;
 use crate::keyed::entry::{Entry, Place, Reading};
@@ -16,19 +15,19 @@ use crate::keyed::table::{self, Opening, Slot, Table};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::verdict::Denied;
 
-/// What makes an entry vacant: a number that is not above this.
+/// An entry with a number up to this is vacant.
 const NONE: u128 = 0;
-/// No entry is to be read in any other way.
+/// All entries are read in the same way.
 const READING: Reading = Reading::of_table(0);
 
 pub(super) struct InFlight {
     pub(super) table: Table<Hashed>,
-    /// How often a key had no entry, and none was to be had.
+    /// How often a key had no entry and could not get one.
     pub(super) refused_for_room: AtomicU64,
 }
 
 impl InFlight {
-    /// How many are in flight for the key at `place`, and, if somebody waits for it, its slot.
+    /// Returns the number in flight for the key at `place`, and its slot if callers wait for it.
     pub(super) fn look(&self, place: &Place) -> (u64, Option<usize>) {
         let seen = self.find(place).map(|slot| {
             let waits = slot.entry.waits().then_some(slot.index);
@@ -37,7 +36,7 @@ impl InFlight {
         seen.unwrap_or((0, None))
     }
 
-    /// Lets the key at `place` have what is asked for, not 0, and says how many are in flight with it: at most `limit`.
+    /// Admits a request of at least 1 for the key at `place`. Returns the number then in flight, which is at most `limit`.
     #[inline]
     pub(super) fn take(&self, place: &Place, asked: Asked, limit: u32) -> Result<u64, Refusal> {
         let sum = |entry| count(entry) + asked.n;
@@ -52,7 +51,7 @@ impl InFlight {
         Ok(sum(before))
     }
 
-    /// Changes the entry of the key at `place`, which is made if it has none; what was there before, and in which slot.
+    /// Changes the entry of the key at `place`, or creates it. Returns the entry before the change, and its slot.
     #[inline]
     fn put(
         &self,
@@ -85,12 +84,11 @@ impl InFlight {
         }
     }
 
-    /// `n` of those that were let in for the key at `place` are no longer in flight. If somebody waits for
-    /// it: in which slot.
+    /// Ends `n` operations of the key at `place`. Returns the slot if callers wait for the key.
     #[inline]
     #[must_use]
     pub(super) fn give_back(&self, place: &Place, n: u64) -> Option<usize> {
-        // There is an entry as long as these are in flight; see the module.
+        // The entry exists as long as these are in flight; see the module.
         while let Some(slot) = self.find(place) {
             let left = count(slot.entry) - n;
             // Releases to the `take` that gets them.
@@ -102,15 +100,15 @@ impl InFlight {
         None
     }
 
-    /// Says that somebody waits for the key at `place`, and in which slot it says so, which is the key's from then on, and how
-    /// many were in flight then.
+    /// Marks the entry of the key at `place` as waited for. Returns its slot, which the key then keeps, and the number in flight at
+    /// that time.
     pub(super) fn hold(&self, place: &Place) -> Result<(usize, u64), Denied> {
         let held = self.put(place, |entry, _| Ok(entry.with_waits(true)));
         let (before, slot) = held.map_err(Refusal::denied)?;
         Ok((slot, count(before)))
     }
 
-    /// Says that nobody waits any longer for the key at `place`.
+    /// Removes the mark that callers wait for the key at `place`.
     pub(super) fn release(&self, place: &Place) {
         let slot = self.table.mark(who(place), false);
         debug_assert!(slot.is_some(), "an entry stays while somebody waits");
@@ -121,7 +119,7 @@ impl InFlight {
         self.table.find(who(place)).map(|(slot, _)| slot)
     }
 
-    /// How many keys have something in flight, or somebody waiting.
+    /// Returns the number of keys with operations in flight or waiters.
     pub(super) fn keys(&self) -> usize {
         let all = self.table.all();
         all.filter(|(_, slot)| !slot.entry.is_vacant(NONE)).count()
@@ -135,17 +133,17 @@ fn who(place: &Place) -> table::Who<'_, Hashed> {
     }
 }
 
-/// What is asked for.
+/// A request for permits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) n: u64,
-    /// Instead of the limit in force.
+    /// The per-key limit, if there is one, instead of the current limit.
     pub(super) own: Option<u32>,
-    /// By who serves those in the queue, or stands back for them.
+    /// Whether the caller serves the waiters in the queue, or has already yielded to them.
     pub(super) is_in_line: bool,
 }
 
-/// Whether `n` more may be in flight.
+/// Returns an error if `n` more may not be in flight.
 #[inline]
 pub(super) fn judge(in_flight: u64, n: u64, limit: u32) -> Result<(), Denied> {
     match n > u64::from(limit).saturating_sub(in_flight) {

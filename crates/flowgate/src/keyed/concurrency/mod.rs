@@ -1,4 +1,4 @@
-//! [`KeyedConcurrencyLimit`]: the public face over [`InFlight`].
+//! [`KeyedConcurrencyLimit`]: the public type, which wraps [`InFlight`].
 
 mod acquire;
 mod builder;
@@ -35,11 +35,10 @@ use core::ops::Deref;
 use core::time::Duration;
 use in_flight::{Asked, InFlight};
 
-/// Bounds how many operations are under way at once **for each key: in flight ≤ limit**, at every instant, in memory
-/// that is fixed when it is made.
+/// A concurrency limit for each key, in memory of fixed size.
 ///
-/// A [`ConcurrencyLimit`](crate::ConcurrencyLimit) for each host, user or tenant, that comes into being with the first
-/// operation for a key and is gone with the last.
+/// The number of operations in flight for a key is at most the limit, at every instant. A key can be a host, a user or a tenant. It
+/// has a table entry from its first operation in flight until the last one ends.
 ///
 /// ```text
 ///   key      in flight    limit 3
@@ -65,50 +64,54 @@ use in_flight::{Asked, InFlight};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1). What is in flight for a key is at most the limit, on every schedule of threads.
-///   After the limit was lowered below what is in flight, nobody is admitted until that has shrunk by itself.
-/// - **Nothing wasted** (C2). Who is refused as [busy](Denied::is_busy) would have broken that. (While the limit is
-///   being lowered, somebody who is about to be refused may be counted for a moment.)
-/// - **Keys do not meddle** (C7). A key with something in flight keeps its slot: nobody's count is ever dropped for
-///   another's sake. A new key for which there is no slot is refused, and that refusal says so
-///   ([`Denied::is_table_full`]).
-/// - **In turn** (C6), as at [`ConcurrencyLimit`](crate::ConcurrencyLimit), for each key by itself. There is a queue for
-///   a key only while somebody stands in it.
-/// - **Two keys are one** with a probability of 2⁻³⁷ / capacity, for each two that are in flight at once: then they
-///   share a limit. Which those are depends on a secret seed, so nobody can choose them.
+/// - **Never over-admits** ([C1](crate::guide::guarantees#never-over-admits-c1)): the operations in flight for a key are at most
+///   the limit, for every schedule of threads. After the limit was lowered below that number, the key admits nothing until enough
+///   of its permits are dropped.
+/// - **Never refuses needlessly** ([C2](crate::guide::guarantees#never-refuses-needlessly-c2)): admitting a caller that is refused
+///   as [busy](Denied::is_busy) would have broken C1. While another thread lowers the limit, a caller that will be refused can
+///   count for a moment.
+/// - **Key isolation** ([C7](crate::guide::guarantees#key-isolation-c7)): a key with operations in flight keeps its table entry.
+///   Its count is never dropped for another key. A new key without an entry is refused with [`Denied::is_table_full`].
+/// - **FIFO fairness** ([C6](crate::guide::guarantees#fifo-fairness-c6)): each key has its own queue, as that of a
+///   [`ConcurrencyLimit`](crate::ConcurrencyLimit). The queue exists only while at least one caller waits for the key.
+/// - **Collisions**: two keys that are in flight concurrently share a limit with a probability of 2⁻³⁷ / capacity. A secret seed
+///   decides which keys collide, so callers cannot choose them.
 ///
 /// # Capacity and memory
 ///
-/// 64 bytes for each key that it is made for, and up to 16 KiB; [`bytes`](Self::bytes) tells. All of it is taken when
-/// the limit is made, and none after, however many keys there are and however long they are: they are not stored. Only
-/// those who [wait](Self::acquire) take more, and how many may is bounded.
+/// The limiter takes 64 bytes for each key of its capacity, and up to 16 KiB more; see [`bytes`](Self::bytes). It allocates all of
+/// this memory when it is built. It does not store keys, so their number and length do not matter. After that, only
+/// [waiters](Self::acquire) take more memory, and their number is bounded.
 ///
-/// Each key may be in one of two cache lines of four slots, so that it depends on the others whether there is one for
-/// it. With as many keys in flight as it is made for, about one new key in 10⁷ is refused for want of a slot, with
-/// twice as many one in 500, and four times as many is the end.
+/// Each key can use two cache lines of four entries. Whether a new key finds a vacant entry depends on the other keys:
+///
+/// - With as many keys in flight as the capacity, about one new key in 10⁷ is refused.
+/// - With twice as many, one in 500 is refused.
+/// - Four times the capacity is the maximum.
 ///
 /// # Amounts
 ///
-/// As at [`ConcurrencyLimit`](crate::ConcurrencyLimit): `n` are admitted all or none; 0 succeed and change nothing;
-/// more than the limit are refused with [`Denied::is_never`], except that a limit of 0 is a pause.
+/// - The `n` operations of one request are admitted all or none.
+/// - `n` = 0 succeeds and changes nothing.
+/// - `n` above the limit is refused with [`Denied::is_never`]. A limit of 0 is a pause, and does not refuse in this way.
 ///
 /// # Memory ordering
 ///
-/// Dropping a permit happens before whoever is let in for the same key next has its own: what was written under the
-/// first is seen under the second.
+/// Dropping a permit happens before the next caller for the same key receives its permit. The next caller sees all writes that were
+/// made before the drop.
 ///
 /// # Cancel safety
 ///
-/// A wait that is dropped leaves the queue, and costs the others nothing; what had been granted by then goes to the
-/// next.
+/// A wait that is dropped leaves the queue, and does not delay the other waiters. Permits that it had been granted go to the next
+/// waiter.
 ///
 /// # Cost
 ///
-/// The key is hashed (SipHash-1-3). Then it is a load and a compare-and-swap of 128 bits, in a cache line that is
-/// probably in no cache; as much again when the permit is dropped. Only a key that has no slot takes a lock, one of 256
-/// by its hash.
+/// A request hashes the key (SipHash-1-3). It then takes one load and one compare-and-swap on 128 bits, in a cache line that is
+/// probably not cached. Dropping the permit costs the same. Only a key without an entry takes a lock, one of 256 that its hash
+/// selects.
 pub struct KeyedConcurrencyLimit {
     in_flight: InFlight,
     limit: AtomicU64,
@@ -118,17 +121,17 @@ pub struct KeyedConcurrencyLimit {
 }
 
 impl KeyedConcurrencyLimit {
-    /// `limit` at once for each key, with room for `capacity` keys that have something in flight.
+    /// Builds a limiter of `limit` operations per key, for `capacity` keys in flight.
     ///
     /// # Errors
     ///
-    /// [`KeyedError`] if `limit` is above 2³¹ − 1, or `capacity` is 0, above 2³², or more than there is memory for.
+    /// Returns [`KeyedError`] if `limit` is above 2³¹ − 1, if `capacity` is 0 or above 2³², or if the memory is not available.
     #[cfg(feature = "std")]
     pub fn new(limit: u32, capacity: usize) -> Result<Self, KeyedError> {
         Self::builder(limit).capacity(capacity)
     }
 
-    /// A limit with settings other than the default ones.
+    /// Returns a builder, for settings other than the defaults.
     ///
     /// ```
     /// # use flowgate::{KeyedConcurrencyLimit, ManualClock};
@@ -144,13 +147,12 @@ impl KeyedConcurrencyLimit {
         KeyedBuilder::new(limit)
     }
 
-    /// Admits one operation for `key`, or says why not.
+    /// Admits one operation for `key`.
     ///
     /// # Errors
     ///
-    /// [`Denied`]: [`is_busy`](Denied::is_busy) if as many are in flight for this key as may be,
-    /// [`is_table_full`](Denied::is_table_full) if none are, but there is no slot for it. No time is known in either
-    /// case.
+    /// Returns [`Denied`] if the limit of operations is in flight for `key` or callers wait for it ([`is_busy`](Denied::is_busy)), or
+    /// if the table has no entry for `key` ([`is_table_full`](Denied::is_table_full)). No retry-after is known in either case.
     #[inline]
     pub fn try_acquire(&self, key: &(impl Hash + ?Sized)) -> Result<KeyPermit<&Self>, Denied> {
         self.try_acquire_n(key, 1)
@@ -170,7 +172,11 @@ impl KeyedConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire); [`is_never`](Denied::is_never) if `n` is above the limit.
+    /// Returns [`Denied`] in these cases:
+    ///
+    /// - Fewer than `n` permits of `key` are free, or callers wait for `key` ([`is_busy`](Denied::is_busy)).
+    /// - `n` is above the limit ([`is_never`](Denied::is_never)).
+    /// - The table has no entry for `key` ([`is_table_full`](Denied::is_table_full)).
     #[inline]
     pub fn try_acquire_n(
         &self,
@@ -180,11 +186,12 @@ impl KeyedConcurrencyLimit {
         self.permit(key, n, None, || self)
     }
 
-    /// [`try_acquire`](Self::try_acquire), for a permit that keeps the limit alive.
+    /// Admits one operation for `key`; the permit keeps the limiter alive.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`Denied`] if the limit of operations is in flight for `key` or callers wait for it ([`is_busy`](Denied::is_busy)), or
+    /// if the table has no entry for `key` ([`is_table_full`](Denied::is_table_full)).
     #[inline]
     pub fn try_acquire_owned(
         self: &Arc<Self>,
@@ -193,7 +200,7 @@ impl KeyedConcurrencyLimit {
         self.try_acquire_n_owned(key, 1)
     }
 
-    /// [`try_acquire_n`](Self::try_acquire_n), for a permit that keeps the limit alive.
+    /// Admits `n` operations for `key`, all or none; the permit keeps the limiter alive.
     ///
     /// ```
     /// use flowgate::KeyedConcurrencyLimit;
@@ -209,7 +216,9 @@ impl KeyedConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`Denied`] for the same reasons as [`try_acquire_n`](Self::try_acquire_n): `n` permits are not free
+    /// ([`is_busy`](Denied::is_busy)), `n` is above the limit ([`is_never`](Denied::is_never)), or the table has no entry for `key`
+    /// ([`is_table_full`](Denied::is_table_full)).
     #[inline]
     pub fn try_acquire_n_owned(
         self: &Arc<Self>,
@@ -219,8 +228,10 @@ impl KeyedConcurrencyLimit {
         self.permit(key, n, None, || Arc::clone(self))
     }
 
-    /// Waits until one operation may start for `key`, in turn with the others who wait for that key: a future that is
-    /// also a builder, for tasks (`.await`) and threads ([`.block()`](crate::Acquire::block)).
+    /// Waits until one operation may start for `key`.
+    ///
+    /// Waiters of the same key are granted in order. The result is a future that is also a builder, for tasks (`.await`) and
+    /// threads ([`.block()`](crate::Acquire::block)).
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -236,13 +247,17 @@ impl KeyedConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// When awaited: [`Denied`] if as many as are asked for can never be had, or were not by the deadline, or if there
-    /// is [no slot](Denied::is_table_full) for the key, or if [too many](Denied::is_queue_full) wait already.
+    /// When awaited, returns [`Denied`] in these cases:
+    ///
+    /// - The request is above the limit ([`is_never`](Denied::is_never)).
+    /// - The permits are not free by the deadline ([`is_busy`](Denied::is_busy)).
+    /// - The table has no entry for `key` ([`is_table_full`](Denied::is_table_full)).
+    /// - Too many callers wait already ([`is_queue_full`](Denied::is_queue_full)).
     pub fn acquire(&self, key: &(impl Hash + ?Sized)) -> Acquire<KeyPermits<&Self>> {
         Acquire::new(KeyPermits::of(self, self.place(key), None))
     }
 
-    /// [`acquire`](Self::acquire), for a permit that keeps the limit alive, as the future does.
+    /// Waits as [`acquire`](Self::acquire) does; the future and the permit keep the limiter alive.
     ///
     /// ```
     /// use flowgate::KeyedConcurrencyLimit;
@@ -263,7 +278,8 @@ impl KeyedConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// When awaited, returns [`Denied`] for the same reasons as [`acquire`](Self::acquire): [`is_never`](Denied::is_never),
+    /// [`is_busy`](Denied::is_busy), [`is_table_full`](Denied::is_table_full) or [`is_queue_full`](Denied::is_queue_full).
     pub fn acquire_owned(
         self: &Arc<Self>,
         key: &(impl Hash + ?Sized),
@@ -271,11 +287,11 @@ impl KeyedConcurrencyLimit {
         Acquire::new(KeyPermits::of(Arc::clone(self), self.place(key), None))
     }
 
-    /// The same by a limit of a key's own, which the caller knows.
+    /// Returns the same methods with a per-key limit, which the caller names.
     ///
-    /// What is in flight is counted for the key, by whichever limit it was admitted. Those who wait for it are not overtaken;
-    /// they all do so by the limit with which the last of them [came](WithLimit::acquire), so ask for a key always with
-    /// the limit that is its own at the time.
+    /// The limiter counts all operations of a key together, whatever limit admitted them. New requests do not overtake the waiters
+    /// of the key. All waiters of a key use the limit of the last one that [joined](WithLimit::acquire). Use the same limit for all
+    /// requests of a key, until the key's limit changes.
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -290,12 +306,12 @@ impl KeyedConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if `limit` is above 2³¹ − 1.
+    /// Returns [`QuotaError`] if `limit` is above 2³¹ − 1.
     pub fn with(&self, limit: u32) -> Result<WithLimit<&Self>, QuotaError> {
         Ok(WithLimit::new(self, check(limit)?))
     }
 
-    /// [`with`](Self::with), for permits that keep the limit alive.
+    /// Returns the methods of [`with`](Self::with), for permits that keep the limiter alive.
     ///
     /// ```
     /// use flowgate::KeyedConcurrencyLimit;
@@ -312,24 +328,29 @@ impl KeyedConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`QuotaError`] if `limit` is above 2³¹ − 1.
     pub fn with_owned(self: &Arc<Self>, limit: u32) -> Result<WithLimit<Arc<Self>>, QuotaError> {
         Ok(WithLimit::new(Arc::clone(self), check(limit)?))
     }
 
-    /// How many operations are in flight for `key`. More than the [limit](Self::limit) for a while after that was
-    /// lowered.
+    /// Returns the number of operations in flight for `key`.
+    ///
+    /// After the [limit](Self::limit) was lowered, this number can be above it for some time.
     pub fn in_flight(&self, key: &(impl Hash + ?Sized)) -> u64 {
         self.in_flight.look(&self.place(key)).0
     }
 
-    /// How many operations could be admitted for `key` now, if there is a slot for it; 0 while others wait for what is free.
+    /// Returns the number of operations that could be admitted for `key` now.
+    ///
+    /// The number is 0 while other callers wait for `key`. The operations are admitted only if the table has an entry for `key`.
     pub fn available(&self, key: &(impl Hash + ?Sized)) -> u64 {
         self.snapshot(key).remaining
     }
 
-    /// The limit, and what remains of it for `key`. When it is whole again nobody knows: unless it is,
-    /// `reset_after` is [`Duration::MAX`].
+    /// Returns a snapshot of the limit, and what remains of it for `key`.
+    ///
+    /// The time at which permits will be released is not known. `reset_after` is therefore [`Duration::MAX`], unless nothing is in
+    /// flight.
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -345,13 +366,13 @@ impl KeyedConcurrencyLimit {
         self.snapshot_by(key, self.limit())
     }
 
-    /// [`snapshot`](Self::snapshot) by this `limit`.
+    /// Returns the [`snapshot`](Self::snapshot) for this `limit`.
     fn snapshot_by(&self, key: &(impl Hash + ?Sized), limit: u32) -> Snapshot {
         let place = self.place(key);
         let (in_flight, waits) = self.in_flight.look(&place);
         let queue = waits.and_then(|slot| self.queues.find(slot, &place, &()));
         let limit = u64::from(limit);
-        // What is free is spoken for as long as somebody is in the queue.
+        // Free permits belong to the waiters as long as there are any.
         let remaining = match queue {
             Some(queue) if queue.queue.is_held() => 0,
             _ => limit.saturating_sub(in_flight),
@@ -366,17 +387,17 @@ impl KeyedConcurrencyLimit {
         }
     }
 
-    /// How many operations may be in flight for a key.
+    /// Returns the number of operations that may be in flight for a key.
     pub fn limit(&self) -> u32 {
         // Acquires what `set_limit` releases. It is never above `MOST`.
         self.limit.load(Ordering::SeqCst) as u32
     }
 
-    /// Puts another limit in force, at once and for all keys, except by limits of [their own](Self::with).
+    /// Replaces the limit of all keys without a [per-key limit](Self::with), with immediate effect.
     ///
-    /// A larger one serves as many of those who wait as now fit, in order, before this returns. A smaller one takes
-    /// nothing away from anybody: where more is in flight than it allows, nobody is admitted until enough has been
-    /// given back. 0 is a pause.
+    /// - A higher limit grants as many waiters as now fit, in order, before this method returns.
+    /// - A lower limit revokes no permits. A key with more operations in flight is refused until enough permits are dropped.
+    /// - A limit of 0 is a pause.
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -392,7 +413,7 @@ impl KeyedConcurrencyLimit {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if it is above 2³¹ − 1; nothing is then changed.
+    /// Returns [`QuotaError`] if `limit` is above 2³¹ − 1. Nothing is then changed.
     pub fn set_limit(&self, limit: u32) -> Result<(), QuotaError> {
         // Meets the second reading of the limit in `take`.
         self.limit.store(check(limit)?.into(), Ordering::SeqCst);
@@ -402,13 +423,16 @@ impl KeyedConcurrencyLimit {
         Ok(())
     }
 
-    /// How many keys have something in flight, or somebody who waits. It looks at every slot, so it is for now and
-    /// then.
+    /// Returns the number of keys with operations in flight or waiters.
+    ///
+    /// It reads every table entry, so do not call it for each request.
     pub fn len(&self) -> usize {
         self.in_flight.keys()
     }
 
-    /// Whether nothing is in flight for any key, and nobody waits. It looks at every slot, as [`len`](Self::len).
+    /// Returns whether nothing is in flight and no caller waits, for any key.
+    ///
+    /// It reads every table entry, as [`len`](Self::len) does.
     ///
     /// ```
     /// use flowgate::KeyedConcurrencyLimit;
@@ -425,12 +449,12 @@ impl KeyedConcurrencyLimit {
         self.len() == 0
     }
 
-    /// For how many keys somebody waits.
+    /// Returns the number of keys that callers wait for.
     pub fn waiting_keys(&self) -> usize {
         self.queues.len()
     }
 
-    /// How many wait, for whichever key.
+    /// Returns the number of waiters of all keys.
     pub(crate) fn waiting(&self) -> usize {
         let queues = self.queues.all();
         let waiting = queues.iter().map(|queue| {
@@ -440,17 +464,17 @@ impl KeyedConcurrencyLimit {
         waiting.sum()
     }
 
-    /// The clock that deadlines are told by.
+    /// Returns the clock that is used for deadlines.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// How many keys it was made for.
+    /// Returns the number of keys that the limiter was built for.
     pub fn capacity(&self) -> usize {
         self.in_flight.table.lines()
     }
 
-    /// How many bytes it takes, which never changes.
+    /// Returns the bytes of memory that the limiter takes, which never change.
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -461,12 +485,13 @@ impl KeyedConcurrencyLimit {
     /// ```
     pub fn bytes(&self) -> usize {
         let table = Table::<Hashed>::bytes(self.in_flight.table.lines() as u128);
-        // It has been taken, so it can be told.
+        // This much memory has been allocated, so the number fits.
         table as usize + size_of::<Self>()
     }
 
-    /// Whether admitting an operation for a key that has a slot, and giving it back, take no lock on this target as long as
-    /// nobody waits for that key.
+    /// Returns whether the limiter takes no locks on this target.
+    ///
+    /// This covers admitting an operation and dropping its permit, if the key has an entry and no waiters.
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -480,8 +505,9 @@ impl KeyedConcurrencyLimit {
         crate::primitive::AtomicU128::is_lock_free()
     }
 
-    /// How often a key was refused since the limit was made because there was no slot for it: a sign that it should
-    /// have been made for more.
+    /// Returns how often a key was refused because the table is full.
+    ///
+    /// The limiter counts from when it was built. A large number shows that its capacity is too small.
     ///
     /// ```
     /// # use flowgate::KeyedConcurrencyLimit;
@@ -498,7 +524,7 @@ impl KeyedConcurrencyLimit {
         self.in_flight.table.who(key).place
     }
 
-    /// Admits `n` for `key`, by `own` limit or the one in force, unless others wait; the permit holds what `limit` returns.
+    /// Admits `n` for `key`, by `own` or the current limit, unless callers wait. The permit holds what `limit` returns.
     #[inline]
     fn permit<P: Deref<Target = Self>>(
         &self,
@@ -518,13 +544,13 @@ impl KeyedConcurrencyLimit {
         Ok(Permit::new(AtKey { limit, place }, n))
     }
 
-    /// Admits what is asked for by the key at `place`, which is in `slot`, if nobody is in the queue after all.
+    /// Admits the request of the key at `place`, whose entry is in `slot`, if its queue is empty after all.
     #[cold]
     fn stand_back(&self, place: &Place, slot: usize, asked: Asked) -> Result<(), Refusal> {
         if let Some(queue) = self.queues.find(slot, place, &()) {
             let supply = self.waited_for(&queue);
             let now_ns = self.clock.now().as_nanos();
-            // The queue may go by a limit by which it could never have as many; 0 is a pause.
+            // The queue may use a limit that never allows as many. A limit of 0 is a pause.
             let n = asked.n.min(supply.limit().max(1).into());
             let passed = queue.queue.pass(&supply, now_ns, Some(n));
             passed.map_err(Refusal::Denied)?;
@@ -547,14 +573,14 @@ impl KeyedConcurrencyLimit {
         loop {
             let limit = asked.own.unwrap_or_else(|| self.limit());
             let in_flight = self.in_flight.take(place, asked, limit)?;
-            // If the limit was lowered meanwhile, this was too late. Either this sees the new one, or whoever has set
-            // that sees these in flight.
+            // If the limit was lowered in the meantime, this admission came too late. Either this thread sees the new limit, or
+            // the thread that has set it sees these operations in flight.
             if asked.own.is_some() || in_flight <= self.limit().into() {
                 return Ok(());
             }
             match asked.is_in_line {
                 false => self.give_back(place, asked.n),
-                // Called by who serves those in the queue.
+                // The caller serves the waiters in the queue.
                 true => _ = self.in_flight.give_back(place, asked.n),
             }
         }
@@ -567,7 +593,7 @@ impl KeyedConcurrencyLimit {
         }
     }
 
-    /// Lets those who wait for the key at `place`, which is in `slot`, have what has been given back.
+    /// Grants what has been returned to the waiters of the key at `place`, whose entry is in `slot`.
     #[cold]
     fn serve(&self, place: &Place, slot: usize) {
         if let Some(queue) = self.queues.find(slot, place, &()) {

@@ -5,10 +5,10 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 
-/// Operations that a [`KeyedConcurrencyLimit`] let through for a key, until this is dropped.
+/// A guard of operations that a [`KeyedConcurrencyLimit`] has admitted for one key.
 ///
-/// `P` is what it holds its limit by: a reference, or, for a permit that may go into a task of its own, an [`Arc`]
-/// ([`OwnedKeyPermit`]). The key itself is not kept.
+/// The operations are in flight until the permit is dropped. `P` is the pointer to the limiter: a reference, or an [`Arc`]
+/// ([`OwnedKeyPermit`]) for a permit that moves into a separate task. The permit does not contain the key.
 ///
 /// ```
 /// use flowgate::KeyedConcurrencyLimit;
@@ -27,11 +27,11 @@ use core::ops::Deref;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It may be dropped by any thread, also while that panics. Leaked ([`core::mem::forget`]), its operations are in
-/// flight for ever.
+/// Any thread may drop the permit, also while it panics. If a permit is leaked ([`core::mem::forget`]), its operations stay in
+/// flight forever.
 pub type KeyPermit<P> = Permit<AtKey<P>>;
 
-/// A [`KeyPermit`] that keeps its limit alive, and so may go into a task of its own.
+/// A [`KeyPermit`] that keeps its limiter alive and can move into a task.
 ///
 /// ```
 /// use flowgate::KeyedConcurrencyLimit;
@@ -49,11 +49,13 @@ pub type KeyPermit<P> = Permit<AtKey<P>>;
 /// ```
 pub type OwnedKeyPermit = KeyPermit<Arc<KeyedConcurrencyLimit>>;
 
-/// One key of a [`KeyedConcurrencyLimit`], which `P` points to: what a [`KeyPermit`] is of.
+/// One key of a [`KeyedConcurrencyLimit`], to which a [`KeyPermit`] belongs.
+///
+/// `P` is the pointer to the limiter.
 #[derive(Clone)]
 pub struct AtKey<P> {
     pub(super) limit: P,
-    /// Where the key's entry is, and stays as long as anything is in flight.
+    /// The place of the key's entry, which stays the same while anything is in flight.
     pub(super) place: Place,
 }
 

@@ -5,8 +5,9 @@ use crate::verdict::Denied;
 use core::hash::Hash;
 use core::ops::Deref;
 
-/// A [`KeyedConcurrencyLimit`] by another limit than its own; made by [`with`](KeyedConcurrencyLimit::with) and
-/// [`with_owned`](KeyedConcurrencyLimit::with_owned).
+/// A [`KeyedConcurrencyLimit`] with a per-key limit.
+///
+/// [`with`](KeyedConcurrencyLimit::with) and [`with_owned`](KeyedConcurrencyLimit::with_owned) return it.
 ///
 /// ```
 /// use flowgate::KeyedConcurrencyLimit;
@@ -35,21 +36,26 @@ where
         Self { all, limit }
     }
 
-    /// [`KeyedConcurrencyLimit::try_acquire`].
+    /// Admits one operation for `key`; see [`KeyedConcurrencyLimit::try_acquire`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`Denied`] if the limit of operations is in flight for `key` or callers wait for it ([`is_busy`](Denied::is_busy)), or
+    /// if the table has no entry for `key` ([`is_table_full`](Denied::is_table_full)).
     #[inline]
     pub fn try_acquire(&self, key: &(impl Hash + ?Sized)) -> Result<KeyPermit<P>, Denied> {
         self.try_acquire_n(key, 1)
     }
 
-    /// [`KeyedConcurrencyLimit::try_acquire_n`].
+    /// Admits `n` operations for `key`, all or none; see [`KeyedConcurrencyLimit::try_acquire_n`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Returns [`Denied`] in these cases:
+    ///
+    /// - Fewer than `n` permits of `key` are free, or callers wait for `key` ([`is_busy`](Denied::is_busy)).
+    /// - `n` is above the limit ([`is_never`](Denied::is_never)).
+    /// - The table has no entry for `key` ([`is_table_full`](Denied::is_table_full)).
     #[inline]
     pub fn try_acquire_n(
         &self,
@@ -60,14 +66,20 @@ where
             .permit(key, n, Some(self.limit), || self.all.clone())
     }
 
-    /// [`KeyedConcurrencyLimit::acquire`], or, by [`with_owned`](KeyedConcurrencyLimit::with_owned),
-    /// [`acquire_owned`](KeyedConcurrencyLimit::acquire_owned). All who wait for the key do so by this limit from then on,
-    /// until somebody comes with another: a larger one lets in as many of them as it has room for, in order, and who wants more
-    /// than it ever allows is refused.
+    /// Waits until one operation may start for `key`; see [`KeyedConcurrencyLimit::acquire`].
+    ///
+    /// With [`with_owned`](KeyedConcurrencyLimit::with_owned), it is [`acquire_owned`](KeyedConcurrencyLimit::acquire_owned). From
+    /// then on, all waiters of the key use this limit, until a waiter with another limit joins. A higher limit grants as many of
+    /// them as it has room for, in order. A waiter that asks for more than the limit ever allows is refused.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// When awaited, returns [`Denied`] in these cases:
+    ///
+    /// - The request is above the limit ([`is_never`](Denied::is_never)).
+    /// - The permits are not free by the deadline ([`is_busy`](Denied::is_busy)).
+    /// - The table has no entry for `key` ([`is_table_full`](Denied::is_table_full)).
+    /// - Too many callers wait already ([`is_queue_full`](Denied::is_queue_full)).
     ///
     /// ```
     /// use flowgate::KeyedConcurrencyLimit;
@@ -85,17 +97,17 @@ where
         Acquire::new(KeyPermits::of(self.all.clone(), place, Some(self.limit)))
     }
 
-    /// [`KeyedConcurrencyLimit::available`].
+    /// Returns the number of operations that could be admitted for `key` now; see [`KeyedConcurrencyLimit::available`].
     pub fn available(&self, key: &(impl Hash + ?Sized)) -> u64 {
         self.snapshot(key).remaining
     }
 
-    /// [`KeyedConcurrencyLimit::snapshot`].
+    /// Returns a snapshot of this limit for `key`; see [`KeyedConcurrencyLimit::snapshot`].
     pub fn snapshot(&self, key: &(impl Hash + ?Sized)) -> Snapshot {
         self.all.snapshot_by(key, self.limit)
     }
 
-    /// The limit.
+    /// Returns the per-key limit.
     pub fn limit(&self) -> u32 {
         self.limit
     }

@@ -2,7 +2,8 @@
 //!
 //! # In the sketch
 //!
-//! An instant alone does not tell a debt: it is one by the terms in which it was left. So a cell tells these too.
+//! An instant alone does not determine a debt. It is a debt in the terms in which a key left it, so a cell contains these terms
+//! too.
 //!
 //! ```text
 //!  63                               13   12     11    10   9       0
@@ -11,9 +12,9 @@
 //! └───────────────────────────────────┴──────┴──────┴─────┴─────────┘
 //! ```
 //!
-//! `table` and `own` say in whose terms keys have left something there, both being possible. `class` is the least
-//! [class](Rule::class), and so the least cost of a unit, of the keys' own terms: as many units as the instant can stand for. For
-//! the table's terms, `parity` tells the generation: this one or the one before.
+//! `table` and `own` mark whether keys in the table's terms and keys with per-key terms have left something. Both are possible.
+//! `class` is the lowest [class](Rule::class) of the per-key terms, and therefore the lowest cost of a unit. The instant then means
+//! the largest number of units. For the table's terms, `parity` marks the generation: this one or the one before.
 
 use super::super::entry::{CLASS_BITS, MOST_STATE, Reading, TICKS_PER_NS};
 use super::side::Side;
@@ -22,11 +23,11 @@ use super::{Change, Rule, Terms};
 use crate::algorithm::token_bucket;
 use crate::quota::{Quota, QuotaError};
 
-/// A class is the exponent of a unit's cost, and this many of the binary digits after the first, which is always 1.
+/// A class has the exponent of a unit's cost, and this many binary digits after the first, which is always 1.
 const MANTISSA_BITS: u32 = 4;
-/// Costs below 2 to the power of this, 1/64 ns, are all in the lowest class.
+/// Costs below 2 to the power of this number, which is 1/64 ns, are all in the lowest class.
 const LEAST_EXPONENT: u32 = 6;
-/// Costs of 2⁶⁹ ticks, 4.5 years, are all in this one.
+/// Costs of at least 2⁶⁹ ticks, 4.5 years, are all in this class.
 const MOST_CLASS: u16 = (1 << CLASS_BITS) - 1;
 
 /// Ticks in a step of a cell's instant.
@@ -40,22 +41,22 @@ const MOST_STEPS: u64 = u64::MAX >> INSTANT_SHIFT;
 #[derive(Debug)]
 pub struct Bucket;
 
-/// A cell's instant, rounded up, in its bits.
+/// Returns a cell's instant, rounded up, in the bits of the cell.
 fn instant(state: u128) -> u64 {
     let steps = state.div_ceil(1 << STEP_BITS).min(MOST_STEPS.into());
     (steps as u64) << INSTANT_SHIFT
 }
 
-/// When a cell stops to matter.
+/// Returns when a cell expires.
 fn free_at(cell: u64) -> u128 {
     match cell >> INSTANT_SHIFT {
-        // It may have been more.
+        // The instant may have been later.
         MOST_STEPS => MOST_STATE,
         steps => u128::from(steps) << STEP_BITS,
     }
 }
 
-/// In the bits of a cell.
+/// Returns the parity of the generation, in the bits of a cell.
 fn parity(terms: &Terms) -> u64 {
     match terms.reading.is_odd() {
         true => PARITY,
@@ -63,7 +64,7 @@ fn parity(terms: &Terms) -> u64 {
     }
 }
 
-/// A cell with the class that it has, or the greatest if no key has left anything in terms of its own.
+/// Returns a cell with its class, or with the largest class if no key with per-key terms has left anything.
 fn cell(instant: u64, marks: u64, class: u64) -> u64 {
     let class = match marks & OWN {
         0 => MOST_CLASS.into(),
@@ -85,34 +86,34 @@ fn parts(cell: u64) -> (u64, u64, u64) {
     )
 }
 
-/// What a bucket owes at `change`, as seen at `now` before it: what flowed in from then on had not yet, and the burst had not
-/// grown.
+/// Returns what a bucket owes at `change`, as seen at `now` before it. Units that flowed in between are still owed, and the burst
+/// has not yet grown.
 fn owed_before(state: u128, now: u128, change: &Change) -> u128 {
     let flows_in = state.min(change.at).saturating_sub(now);
     let owed = state.max(change.at) + scaled(flows_in, change.to.unit, change.from.unit);
     owed + growth(change)
 }
 
-/// By how much the burst grows, in ticks of the new terms.
+/// Returns by how much the burst grows, in ticks of the new terms.
 fn growth(Change { from, to, .. }: &Change) -> u128 {
     u128::from(to.most.saturating_sub(from.most)) * to.unit
 }
 
-/// The state after `n` units more, taken at a `now` before `change`.
+/// Returns the state after `n` more units, taken at a `now` before `change`.
 fn after_before(state: u128, now: u128, n: u128, change: &Change) -> u128 {
     let Change { from, to, at } = change;
     let at_most = state.max(*at).saturating_add(n.saturating_mul(to.unit));
     if state > *at {
         return at_most.min(MOST_STATE);
     }
-    // Paid at the old rate until the change, and at the new one from then on.
+    // The debt is repaid at the old rate until the change, and at the new one from then on.
     let old = state.max(now).saturating_add(n.saturating_mul(from.unit));
     Bucket::restate(old, from, to, *at)
         .min(at_most)
         .min(MOST_STATE)
 }
 
-/// Its times are any ticks.
+/// Returns the bucket, whose times can be any ticks.
 fn side(terms: &Terms) -> Side {
     Side {
         unit: terms.unit,
@@ -129,7 +130,7 @@ impl Rule for Bucket {
     fn terms(quota: &Quota) -> Result<Terms, QuotaError> {
         let ratio = quota.ratio();
         let ticks = u128::from(ratio.nanos) * u128::from(TICKS_PER_NS);
-        // Rounded up: never faster than the quota.
+        // The cost is rounded up, so the rate is never faster than the quota.
         let unit = ticks.div_ceil(u128::from(ratio.units));
         let most = quota.burst_units();
         match unit.checked_mul(most.into()) {
@@ -167,7 +168,7 @@ impl Rule for Bucket {
         if token_bucket::take(owed, *at, to.cost(n), to.span).is_ok() {
             return Ok(after_before(state, now, n.into(), change));
         }
-        // What may flow in after it was taken: all but what is owed at the change.
+        // This can flow in after it was taken: everything except what is owed at the change.
         let owed = state.max(*at) - at + to.cost(n);
         Err(match to.span.checked_sub(owed) {
             Some(room) => match room.checked_sub(growth(change)) {
@@ -175,7 +176,7 @@ impl Rule for Bucket {
                     let flows_in = scaled_down(room, from.unit, to.unit);
                     state.min(*at).saturating_sub(flows_in).saturating_sub(now)
                 }
-                // Not before the burst grows.
+                // The request has to wait until the burst grows.
                 None => at - now,
             },
             None => at - now + (owed - to.span),
@@ -187,7 +188,7 @@ impl Rule for Bucket {
     }
 
     fn left(state: u128, now: u128, terms: &Terms) -> u64 {
-        // At most `most`.
+        // The number is at most `most`.
         side(terms).left(state, now) as u64
     }
 
@@ -241,7 +242,7 @@ impl Rule for Bucket {
         true
     }
 
-    /// The least cost in the class, so that a debt is no fewer units than it was.
+    /// Returns the lowest cost in the class, so that a debt is at least as many units as before.
     fn of_class(class: u16, table: &Terms) -> Terms {
         let exponent = u32::from(class >> MANTISSA_BITS) + LEAST_EXPONENT;
         let mantissa = u128::from(class) & ((1 << MANTISSA_BITS) - 1);
@@ -279,7 +280,7 @@ impl Rule for Bucket {
         cell & TABLE == 0 || cell & PARITY == parity(table)
     }
 
-    /// What was left in terms of the keys' own stays.
+    /// What keys left in per-key terms stays the same.
     fn updated(left: u64, change: &Change, newest: u128) -> u64 {
         if Self::is_current(left, &change.to) {
             return left;
@@ -301,7 +302,7 @@ impl Rule for Bucket {
         cell(one.0.max(other.0), one.1 | other.1, one.2.min(other.2))
     }
 
-    /// A key has left the same in both. So it has left nothing in terms that are not in both.
+    /// A key has left the same in both cells. It has therefore left nothing in terms that are not in both.
     fn meet(one: u64, other: u64, _: &Terms) -> u64 {
         let (one, other) = (parts(one), parts(other));
         cell(one.0.min(other.0), one.1 & other.1, one.2.max(other.2))

@@ -2,9 +2,9 @@
 //!
 //! # Where each quota's state lives
 //!
-//! Each bucket has an arrival time: the instant at which it is full again. A state holds both. The bucket that takes longer to
-//! fill is the *long* one, and the other is the *short* one. Each arrival time is a whole number of grains, which are powers of
-//! two of a tick: 2ᵏ ticks for the long bucket and 2ʲ for the short one, with j ≤ k.
+//! Each bucket has an arrival time: the instant at which it is full again. A state holds both. The bucket that takes longer to fill
+//! is the *long* one, and the other is the *short* one. Each arrival time is a whole number of grains. A grain of the long bucket
+//! has 2ᵏ ticks, and one of the short bucket has 2ʲ, with j ≤ k.
 //!
 //! ```text
 //!  76                             k   k-1   k-2                      0
@@ -14,31 +14,31 @@
 //! └─────────────────────────────────┴───────┴────────────────────────┘
 //! ```
 //!
-//! - `which` = 0: the long bucket's time is the later one, and exact. The low bits have the distance to the short one's, in short
+//! - `which` = 0: the long bucket's time is the later one, and exact. The low bits hold the distance to the short one's, in short
 //!   grains.
-//! - `which` = 1: the short bucket's time is the later one. The low bits have the distance to the long one's in long grains, and,
-//!   in the lowest k - j of them, what rounding up has added to the short one's, in short grains.
+//! - `which` = 1: the short bucket's time is the later one. The low bits hold the distance to the long one's in long grains. The
+//!   lowest k - j of them hold what rounding up has added to the short one's, in short grains.
 //!
-//! So a state as a number is an instant with which the entry stops to matter, up to one long grain late. No grant leaves the two
-//! times farther apart than the long bucket takes to fill. So that time in short grains is what the low bits have to hold.
+//! As a number, a state is therefore an instant at which the entry expires, up to one long grain late. No grant leaves the two
+//! times farther apart than the long bucket takes to fill. The low bits have to hold that time in short grains.
 //!
 //! # Rounding
 //!
 //! A full bucket begins at the first grain from now on, which is up to a grain late. A request that takes the whole burst in one
-//! instant is nevertheless to get it. So a bucket is one grain deeper than its burst, and each unit costs at least one grain more
-//! than its price. The first unit after the burst pays that grain back, so the bound of the exact bucket is kept:
+//! instant must still be granted. A bucket is therefore one grain deeper than its burst, and each unit costs at least one grain
+//! more than its price. The first unit after the burst repays that grain, so the bound of the exact bucket is kept:
 //!
 //! ```text
 //!   n > burst units in a time t:    t ≥ (n − burst) · (price + grain) − grain  ≥  (n − burst) · price
 //! ```
 //!
-//! What remains is that units come back more slowly than the quota says: by less than two grains in a price. [`Layout::best`]
-//! chooses k and j such that the larger of both errors is least, and refuses a pair for which it is more than 1/[`LEAST_SHARE`].
-//! A grain of up to a nanosecond needs none of this, as each instant is a whole number of those.
+//! Units then come back more slowly than the quota allows, by less than two grains for each price. [`Layout::best`] chooses k and j
+//! so that the larger of both errors is minimal. It refuses a pair whose error is more than 1/[`LEAST_SHARE`]. A grain of up to a
+//! nanosecond needs none of this, because each instant is a whole number of such grains.
 //!
 //! # In the sketch
 //!
-//! A cell has the same parts with grains 2⁷ times as long, in 63 bits, and a bit for the parity of the generation.
+//! A cell has the same parts in 63 bits, with grains that are 2⁷ times as long, and a bit for the parity of the generation.
 
 use super::super::entry::{MOST_STATE, Reading, TICKS_PER_NS};
 use super::side::{Side, rounded_up, slack};
@@ -46,19 +46,19 @@ use super::terms::MOST_SPAN;
 use super::{Change, Rule, Terms};
 use crate::quota::{Quota, QuotaError, Quotas};
 
-/// A unit costs at most a part in this many more than its quota says.
+/// A unit costs more than its quota allows by at most one part in this number.
 pub(super) const LEAST_SHARE: u128 = 64;
 
-/// A cell's grains are this power of two times those of a state.
+/// The grains of a cell are this power of two times as long as those of a state.
 const COARSER: u32 = 7;
 const CELL_BITS: u32 = 63;
 const PARITY: u64 = 1 << CELL_BITS;
 const STATE_BITS: u32 = u128::BITS - MOST_STATE.leading_zeros();
 
-/// A long grain leaves a cell a bit for the distance, and is a small part of what an instant can hold.
+/// A long grain leaves a cell a bit for the distance, and is small compared with the largest instant.
 const LONG_BITS: core::ops::RangeInclusive<u32> = COARSER + 2..=66;
 
-/// Shorter grains leave no room for the distance, whatever it is.
+/// Shorter grains leave no room for any distance.
 const LEAST_SHORT_BITS: u32 = COARSER + 3;
 
 #[derive(Debug)]
@@ -71,29 +71,29 @@ struct Pair {
     short: u128,
 }
 
-/// How long the grains are: powers of two of a tick.
+/// The lengths of the grains, as powers of two of a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     long: u32,
     short: u32,
-    /// Whether the long bucket is the second quota's.
+    /// Whether the long bucket belongs to the second quota.
     is_swapped: bool,
 }
 
-/// How the two times share so many bits.
+/// How the two times share `bits` bits.
 #[derive(Clone, Copy)]
 struct Packing {
     long: u32,
     short: u32,
-    /// How many of the bits are not those of the later time.
+    /// The number of bits that do not belong to the later time.
     low: u32,
     bits: u32,
 }
 
-/// A quota in ticks, as it was asked for.
+/// A quota in ticks, as the caller has set it.
 #[derive(Clone, Copy)]
 struct Asked {
-    /// A unit costs so many ticks in so many.
+    /// `units` units cost `ticks` ticks.
     ticks: u128,
     units: u128,
     burst: u64,
@@ -109,13 +109,13 @@ impl Asked {
         }
     }
 
-    /// What a full bucket takes to fill, or [`u128::MAX`] if that is more.
+    /// Returns the time that an empty bucket takes to fill, or [`u128::MAX`] if that is more.
     fn span(&self) -> u128 {
         let unit = self.ticks.div_ceil(self.units);
         unit.saturating_mul(self.burst.into())
     }
 
-    /// None: it is more than an instant can hold.
+    /// Returns the bucket, or `None` if its depth is more than an instant can hold.
     fn side(&self, grain: u32) -> Option<Side> {
         let unit = (self.ticks.div_ceil(self.units << grain) << grain) + slack(grain);
         let depth = unit.checked_mul(self.burst.into())?;
@@ -126,7 +126,7 @@ impl Asked {
         })
     }
 
-    /// By what part of 2³² a unit of `side` costs more than it should; none: too much.
+    /// Returns by what part of 2³² a unit of `side` costs more than it should. Returns `None` if that is too much.
     fn error(&self, side: &Side) -> Option<u128> {
         let excess = (side.unit * self.units).checked_sub(self.ticks)?;
         (excess <= self.ticks / LEAST_SHARE).then(|| (excess << 32) / self.ticks)
@@ -145,12 +145,12 @@ impl Pair {
         self.each(other, Ord::max)
     }
 
-    /// The later one.
+    /// Returns the later of both times.
     fn last(self) -> u128 {
         self.long.max(self.short)
     }
 
-    /// What each bucket makes of its time.
+    /// Applies `change` to each bucket's time.
     fn map(self, terms: &Terms, change: impl Fn(&Side, u128) -> u128) -> Self {
         let [long, short] = sides(terms);
         Self {
@@ -159,7 +159,7 @@ impl Pair {
         }
     }
 
-    /// In terms `to` instead of `from`, as of `at`, each quota's debt by itself.
+    /// Returns the times in terms `to` instead of `from`, as of `at`. Each quota's debt is restated by itself.
     fn restated(self, from: &Terms, to: &Terms, at: u128) -> Self {
         let (old, new) = (sides(from), sides(to));
         let is_turned = Layout::of(from).is_swapped != Layout::of(to).is_swapped;
@@ -175,7 +175,7 @@ impl Pair {
 }
 
 impl Layout {
-    /// The layout of these terms.
+    /// Returns the layout of these terms.
     const fn of(terms: &Terms) -> Self {
         Self {
             long: terms.count_bits & 0xff,
@@ -188,12 +188,12 @@ impl Layout {
         self.long | self.short << 8 | u32::from(self.is_swapped) << 16
     }
 
-    /// Whether a cell, and so a state as well, can hold the times of buckets of such depths.
+    /// Returns whether a cell can hold the times of buckets with these depths. A state can then hold them too.
     fn holds(&self, long: u128, short: u128) -> bool {
         if !LONG_BITS.contains(&self.long) || self.short > self.long {
             return false;
         }
-        // Rounded up, and seen up to a grain later.
+        // The times are rounded up, and read up to a grain later.
         let room = 2 << (self.long + COARSER);
         let most = (1 << (self.long - COARSER - 1)) - 1;
         let fits = |depth: u128, grain: u32| depth >> grain <= u64::MAX.into();
@@ -203,7 +203,7 @@ impl Layout {
             && fits(short, self.short)
     }
 
-    /// The layout in which the larger error is least; none: it is too large in each.
+    /// Returns the layout in which the larger error is minimal. Returns `None` if it is too large in each layout.
     fn best(long: &Asked, short: &Asked) -> Option<(Self, [Side; 2])> {
         let mut best: Option<(u128, Self, [Side; 2])> = None;
         for long_bits in LONG_BITS {
@@ -272,7 +272,7 @@ impl Packing {
         }
     }
 
-    /// Rounded up. A time that is too far before the other one counts as the first that is not.
+    /// Returns the times, rounded up. A time that is too far before the other one is replaced by the first that fits.
     #[inline]
     fn pack(&self, pair: Pair) -> u128 {
         let (long, short) = (
@@ -293,7 +293,7 @@ impl Packing {
     }
 }
 
-/// The long bucket and the short one.
+/// Returns the long bucket and the short one.
 #[inline]
 fn sides(terms: &Terms) -> [Side; 2] {
     let layout = Layout::of(terms);
@@ -337,7 +337,7 @@ fn read_cell(cell: u64, terms: &Terms) -> Pair {
     Layout::of(terms).in_cell().unpack(times)
 }
 
-/// 0: both are full.
+/// Returns the cell of both times; 0 if both buckets are full.
 fn written_cell(pair: Pair, terms: &Terms) -> u64 {
     match pair.last() {
         0 => 0,
@@ -353,7 +353,7 @@ fn parity(terms: &Terms) -> u64 {
     }
 }
 
-/// The times after `n` units more, and how many ticks each bucket lacks for them.
+/// Returns the times after `n` more units, and how many ticks each bucket lacks for them.
 #[inline]
 fn after(state: u128, now: u128, n: u64, terms: &Terms) -> (Pair, Pair) {
     let [long, short] = sides(terms);
@@ -369,7 +369,7 @@ fn after(state: u128, now: u128, n: u64, terms: &Terms) -> (Pair, Pair) {
     (after, missing)
 }
 
-/// The quotas, the one that takes longer to fill first, and whether that is the second one.
+/// Returns the quotas, first the one that takes longer to fill, and whether that is the second one.
 fn in_order(quotas: &Quotas) -> ([Quota; 2], bool) {
     // One quota is the same as that quota twice.
     let (first, second) = match quotas.as_slice() {
@@ -383,11 +383,11 @@ fn in_order(quotas: &Quotas) -> ([Quota; 2], bool) {
     }
 }
 
-/// The largest burst, less than its own, with which `long` fits beside `short`; 0: none.
+/// Returns the largest burst, less than its current burst, with which `long` fits beside `short`; 0 if there is none.
 fn greatest_burst(long: &Quota, short: &Quota) -> u64 {
     let fits = |tokens: u64| {
         let quota = long.try_burst(tokens).ok()?;
-        // It may be the short one now.
+        // With this burst, it may be the short one.
         let pair = Quotas::two(quota, *short).ok()?;
         let ([long, short], _) = in_order(&pair);
         Layout::best(&Asked::new(&long), &Asked::new(&short))
@@ -403,10 +403,10 @@ fn greatest_burst(long: &Quota, short: &Quota) -> u64 {
     known
 }
 
-/// The largest rate, in units per second, that fits with a burst of 1 beside any other such.
+/// The largest rate, in units per second, that fits with a burst of 1 beside any other such quota.
 const MOST_PER_SECOND: u64 = 10_000_000;
 
-/// Why two quotas do not fit.
+/// Returns why two quotas do not fit.
 fn too_large([long, short]: &[Quota; 2]) -> QuotaError {
     let with_burst_of_1 = |quota: &Quota| quota.try_burst(1).unwrap_or(*quota);
     let most = match greatest_burst(long, short) {
@@ -495,14 +495,14 @@ impl Rule for Dual {
         let burst = |side: Side| (side.depth - slack(side.grain)) / side.unit;
         let [long, short] = sides(terms).map(burst);
         let is_short = match long == short {
-            // The first of them.
+            // If both bursts are equal, it is the first quota.
             true => Layout::of(terms).is_swapped,
             false => short < long,
         };
         Some(usize::from(is_short != Layout::of(terms).is_swapped))
     }
 
-    /// What was owed before the change is not known to the unit: nothing is granted until then.
+    /// The debt before the change is not known to the unit, so nothing is granted until the change.
     fn take_before(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
         let then = Self::take(state, change.at, n, &change.to);
         Err(change.at - now + then.err().unwrap_or(0))
@@ -534,7 +534,7 @@ impl Rule for Dual {
         }
     }
 
-    /// Each may have been full but for these.
+    /// Each bucket may have been full except for these units.
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
         let less = read(state, terms).map(terms, |side, time| side.take_back(time, then, now, n));
         written(less, terms)
@@ -559,7 +559,7 @@ impl Rule for Dual {
         written(after, terms)
     }
 
-    /// Keys of such a table have no terms of their own.
+    /// Keys of such a table have no per-key terms.
     fn has_class(_: u16, _: &Terms) -> bool {
         false
     }

@@ -1,15 +1,15 @@
-//! The fixed window, anchored at the first operation or aligned: the state is its end and the count; see
+//! The fixed window, anchored at the first operation or aligned. The state is its end and the count; see
 //! [`algorithm::fixed_window`].
 //!
-//! # Ends that are exact
+//! # Exact ends
 //!
-//! A count takes the low bits of the end, so the end is rounded up, to a multiple of the *step*: as many ticks as there are counts.
-//! Where windows are aligned, an end that is less than a step after the beginning of one stands for just that beginning. An end that
-//! is no such beginning, as one from before a change of quota, and would be read so, is rounded up by a step more. So every end of an
-//! aligned window is told exactly, and no other one is told too early.
+//! The count uses the low bits of the state. The end is therefore rounded up to a multiple of the *step*, which is the number of
+//! possible counts in ticks. If windows are aligned, an end that is less than one step after the beginning of a window means
+//! exactly that beginning. Another end, such as one from before a change of quota, could be read as a beginning by mistake. It is
+//! then rounded up by one more step. Every end of an aligned window is therefore exact, and no other end is read too early.
 //!
-//! What is kept of a key's own terms does not tell how its windows lie. So in such terms, and in the sketch, ends are rounded up as
-//! they are in windows that are not aligned.
+//! An entry with per-key terms does not store the alignment of the windows. In such terms, and in the sketch, ends are rounded up
+//! as they are in windows that are not aligned.
 
 use super::super::entry::{MOST_STATE, Reading, TICK_BITS, ticks};
 use super::terms::MOST_SPAN;
@@ -20,17 +20,17 @@ use crate::quota::{Quota, QuotaError};
 #[derive(Debug)]
 pub struct FixedWindow;
 
-/// The binary digits of a limit.
+/// Returns the number of binary digits of a limit.
 pub(super) fn digits(limit: u64) -> u32 {
     u64::BITS - limit.leading_zeros()
 }
 
-/// As many that a count up to the limit is never all ones, which means more; but for the largest limit there is.
+/// Returns the digits of a count up to the limit. Except for the largest limit, such a count is never all ones, which means more.
 pub(super) fn count_digits(limit: u64) -> u32 {
     digits(limit.saturating_add(1))
 }
 
-/// What a count of so many bits tells: if it is all ones, it may be any number from that on.
+/// Returns what a count of `bits` bits means. All ones mean that number or any larger one.
 pub(super) fn told(count: u64, bits: u32) -> u64 {
     match count == most_of(bits) {
         true => u64::MAX,
@@ -38,12 +38,12 @@ pub(super) fn told(count: u64, bits: u32) -> u64 {
     }
 }
 
-/// All ones.
+/// Returns a number of `bits` ones.
 pub(super) fn most_of(bits: u32) -> u64 {
     u64::MAX >> (u64::BITS - bits.min(u64::BITS))
 }
 
-/// `new` with as many bits for a count as `old` has, as far as there is `room` for them and the window's end can be told beside
+/// Returns `new` with at least the bits for a count that `old` has, if there is `room` for them and the window's end fits beside
 /// them.
 pub(super) fn widened(new: Terms, old: &Terms, room: u32) -> Terms {
     let bits = old.count_bits.min(room).max(new.count_bits);
@@ -54,7 +54,7 @@ pub(super) fn widened(new: Terms, old: &Terms, room: u32) -> Terms {
     }
 }
 
-/// A window of so many nanoseconds, the end of which can be told beside a count of so many digits.
+/// Returns the ticks of a window of `window_ns`, whose end must fit beside a count of `count_bits` bits.
 pub(super) fn span(window_ns: u64, count_bits: u32) -> Result<u128, QuotaError> {
     let most = MOST_SPAN - (1 << count_bits.min(u64::BITS));
     match u128::from(window_ns) << TICK_BITS {
@@ -68,13 +68,13 @@ pub(super) fn span(window_ns: u64, count_bits: u32) -> Result<u128, QuotaError> 
     }
 }
 
-/// A count up to the limit has to fit in the low bits.
+/// Returns the step: the low bits have to hold a count up to the limit.
 fn power(terms: &Terms) -> u128 {
     1 << terms.count_bits
 }
 
-/// Whether terms are what `terms_of` makes of their limit, their scale and the nanoseconds of their window, or have more bits for
-/// a count.
+/// Returns whether terms are those that `terms_of` computes from their limit, their scale and the nanoseconds of their window. They
+/// may have more bits for a count.
 pub(super) fn are_of_window<R: Rule>(
     terms: &Terms,
     terms_of: impl Fn(u64, u64, u64) -> Result<Terms, QuotaError>,
@@ -89,8 +89,8 @@ pub(super) fn are_of_window<R: Rule>(
     terms.most > 0 && window_ns > 0 && same() == Some(*terms)
 }
 
-/// `terms` of windows that follow each other without a gap, of which one begins at `begins_ns`, perhaps before the clock's origin;
-/// none: a window begins with the first operation.
+/// Returns `terms` of windows that follow each other without a gap. One of them begins at `begins_ns`, which may be before the
+/// clock's origin. With `None`, a window begins with the first operation.
 pub(in crate::keyed) fn aligned(
     terms: Terms,
     begins_ns: Option<i128>,
@@ -111,33 +111,33 @@ pub(in crate::keyed) fn aligned(
     })
 }
 
-/// Whether a window is so long that its end can be told from an end that is rounded up.
+/// Returns whether a window is so long that its exact end differs from an end that is rounded up.
 fn has_steps(terms: &Terms) -> bool {
     power(terms) <= terms.span / 2
 }
 
-/// How many ticks after a whole number of windows one begins, if they are aligned.
+/// Returns how many ticks after a whole number of windows a window begins, if windows are aligned.
 fn phase(terms: &Terms) -> Option<u128> {
     terms.unit.checked_sub(1)
 }
 
-/// How many ticks before `at` the last window has begun, if they are aligned.
+/// Returns how many ticks before `at` the last window has begun, if windows are aligned.
 fn since_begin(at: u128, terms: &Terms) -> Option<u128> {
     let phase = phase(terms)?;
     Some((at + terms.span - phase) % terms.span)
 }
 
-/// When a window ends that is opened at `now`.
+/// Returns when a window ends that is opened at `now`.
 fn new_end(now: u128, terms: &Terms) -> u128 {
     now + terms.span - since_begin(now, terms).unwrap_or(0)
 }
 
-/// Whether an end is rounded, and stands for the beginning of a window that it was rounded from.
+/// Returns whether an end is rounded, and means the beginning of a window from which it was rounded.
 fn tells_beginnings(terms: &Terms) -> bool {
     terms.count_bits > TICK_BITS && terms.unit != 0 && !terms.reading.is_own()
 }
 
-/// By how many ticks an end has been rounded up if it is that of an aligned window; none: it is not.
+/// Returns by how many ticks an end has been rounded up. Returns `None` if it is not the end of an aligned window.
 fn excess(end: u128, terms: &Terms) -> Option<u128> {
     if !tells_beginnings(terms) {
         return None;
@@ -145,11 +145,11 @@ fn excess(end: u128, terms: &Terms) -> Option<u128> {
     since_begin(end, terms).filter(|since| *since < power(terms))
 }
 
-/// The state of a window that ends at `end` or, as far as the count needs the bits, somewhat later.
+/// Returns the state of a window that ends at `end`, or slightly later if the count needs the bits.
 fn pack(end: u128, count: u64, terms: &Terms) -> u128 {
     let mut rounded = end.div_ceil(power(terms)) << terms.count_bits;
     if excess(rounded, terms).is_some_and(|excess| rounded - end != excess) {
-        // It is no beginning of a window, and is not to be taken for one.
+        // This end is not the beginning of a window, and must not be read as one.
         rounded += power(terms);
     }
     (rounded + u128::from(count.min(most_of(terms.count_bits)))).min(MOST_STATE)
@@ -172,8 +172,8 @@ fn end(state: u128, terms: &Terms) -> u128 {
     end.saturating_sub(excess(end, terms).unwrap_or(0))
 }
 
-/// Counts `n` in the window that is open at `now`, or in one that ends at `new_end`, if that has not more than `most` then; or says
-/// how many ticks it is until it ends.
+/// Counts `n` in the window that is open at `now`, or in one that ends at `new_end`, if the window then has at most `most`.
+/// Otherwise returns how many ticks it takes until the window ends.
 #[inline]
 fn take_of(
     state: u128,
@@ -185,7 +185,7 @@ fn take_of(
 ) -> Result<u128, u128> {
     let step = power(terms);
     let state = match excess(fixed_window::end(state, step), terms) {
-        // Only by what it was rounded up by, it is not over.
+        // Without the rounding, this window has ended.
         Some(_) if now >= end(state, terms) => fixed_window::end(state, step),
         _ => state,
     };
@@ -194,13 +194,13 @@ fn take_of(
     taken.map_err(|_| end(state, terms) - now)
 }
 
-/// Whether an end is the same in both terms.
+/// Returns whether an end is the same in both terms.
 fn is_read_alike(one: &Terms, other: &Terms) -> bool {
     let windows = |terms: &Terms| tells_beginnings(terms).then_some((terms.unit, terms.span));
     windows(one) == windows(other)
 }
 
-/// Whether nobody knows how much more than all has been counted.
+/// Returns whether the count is above the limit by an unknown number.
 fn is_beyond(count: u64, terms: &Terms) -> bool {
     count > terms.most && told(count, terms.count_bits) == u64::MAX
 }
@@ -237,7 +237,7 @@ impl Rule for FixedWindow {
         are_of_window::<Self>(&anchored, Self::terms_of) && phase(terms).is_none_or(is_sound_phase)
     }
 
-    /// So many that rounding the end up makes a window longer by 1/4096 at the most.
+    /// Allows as many bits as rounding the end up makes a window longer by at most 1/4096.
     fn widened(new: Terms, old: &Terms) -> Terms {
         widened(new, old, new.span.ilog2().saturating_sub(TICK_BITS))
     }
@@ -277,7 +277,7 @@ impl Rule for FixedWindow {
     }
 
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
-        // How long a key's own window is, is not kept; and an end that was rounded up does not tell.
+        // The length of a window with per-key terms is not stored, and an end that was rounded up does not show it.
         let is_of_this = then + terms.span >= end(state, terms);
         match is_of_this && !terms.reading.is_own() {
             true => Self::give_back(state, now, n, terms).0,
@@ -285,7 +285,8 @@ impl Rule for FixedWindow {
         }
     }
 
-    /// Over or not: a stale time is to find what was counted. What is not over stays counted until an aligned window begins.
+    /// The state is kept even if the window has ended, because a decision at a stale time needs the count. If it has not ended, it
+    /// stays counted until an aligned window begins.
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128 {
         let old_end = end(state, from);
         let is_kept = old_end > at && phase(to).is_some();
@@ -294,7 +295,7 @@ impl Rule for FixedWindow {
             0 => 0,
             _ if is_alike && !is_kept => state,
             _ => {
-                // The first one at its end, or after it.
+                // The first end at or after the old one.
                 let end = match is_kept {
                     true => new_end(old_end - 1, to),
                     false => old_end,
@@ -304,7 +305,7 @@ impl Rule for FixedWindow {
         }
     }
 
-    /// If it was opened in these terms.
+    /// This is correct if the window was opened in these terms.
     fn begins(state: u128, terms: &Terms) -> u128 {
         end(state, terms).saturating_sub(terms.span)
     }
@@ -313,7 +314,7 @@ impl Rule for FixedWindow {
         (TICK_BITS..=u64::BITS).contains(&class.into())
     }
 
-    /// How the windows of a key's own terms lie is not kept.
+    /// The alignment of windows with per-key terms is not stored.
     fn of_class(class: u16, table: &Terms) -> Terms {
         Terms {
             unit: 0,
@@ -331,10 +332,10 @@ impl Rule for FixedWindow {
         tally::pack(end(state, terms), used)
     }
 
-    /// When a window of another key ends is no reason for one of this key to be shorter than it has to be.
+    /// A window of another key must not make a window of this key shorter than it has to be.
     fn from_cell(cell: u64, at: u128, terms: &Terms, _: &Terms) -> u128 {
         let (end, count) = (tally::end(cell), tally::count(cell));
-        // It may have ended when the present one began, and then nothing is known of that.
+        // The other window may have ended when the present one began. Nothing is then known about the present one.
         let is_at_begin = |since: u128| end < at - since.min(at) + tally::STEP;
         match count {
             0 => 0,
@@ -362,7 +363,7 @@ mod tests {
         let terms = FixedWindow::terms(&quota).unwrap();
         let second = 1_000_000_000 << TICK_BITS;
         let now = 7 * second;
-        // Somebody else's, which ends in half a second, and has used 3.
+        // The window of another key, which ends in half a second and has used 3.
         let cell = FixedWindow::to_cell(pack(now + second / 2, 3, &terms), &terms);
         let state = FixedWindow::from_cell(cell, now, &terms, &terms);
         assert!((6..=7).contains(&FixedWindow::left(state, now, &terms)));

@@ -1,27 +1,27 @@
-//! What a table is told to do with a state: the algorithms, in the terms of an [entry](super::entry).
+//! The algorithms that compute with a state, in the terms of an [entry](super::entry).
 //!
-//! A state is an instant, with which it stops to matter. Everything else about it is the rule's.
+//! A state is an instant, after which it has no effect. Everything else about it is defined by the rule.
 //!
 //! # Why no stale time sees credit
 //!
-//! *Buckets.* A key's debt at an instant is a number of units. A state and a unit's cost tell it exactly for as long as that cost
-//! has been in force. Before that, units flowed in at another rate, and a decision that is dated there must count these units as
-//! owed: they had not flowed in yet. After a change of the table's quota both rates are known, so the decision counts them
-//! ([`Rule::take_before`]). Before the change before that one, and before a key has exchanged the table's quota for its own or
-//! back, the rate is not known. There every decision is refused until the exchange.
+//! *Buckets.* A key's debt at an instant is a number of units. A state and the cost of a unit determine it exactly, for as long as
+//! that cost has been current. Before that, units flowed in at another rate. A decision at an earlier time must count these units
+//! as owed, because they had not flowed in yet. After a change of the table's quota both rates are known, so the decision counts
+//! them ([`Rule::take_before`]). Before the last change but one, the rate is not known. It is not known either before a key has
+//! changed from the table's quota to a per-key quota or back. Every decision at such a time is refused until the change.
 //!
-//! *Windows.* A state has the end of a window and a count. Nothing flows in, so neither depends on a rate. Both are kept as they
-//! are when terms change, whether the window is over or not: a decision at any time finds the window that was open then, or a
-//! later one. A decision that is dated before the last change goes by the smaller limit and the longer window of both, as if it
-//! had been made just before the change. Before the change before that one, it is refused. An export does not contain the terms
-//! before the exporter's last change. So if that change is still to come by the exporter's clock, which was set back, an imported
-//! table refuses every decision before it.
+//! *Windows.* A state has the end of a window and a count. Nothing flows in, so neither depends on a rate. Both are kept when terms
+//! change, whether the window has ended or not. A decision at any time therefore finds the window that was open then, or a later
+//! one. A decision at a time before the last change uses the smaller limit and the longer window of both, as if it had been made
+//! just before the change. Before the last change but one, it is refused. An export does not contain the terms before the
+//! exporter's last change. If the exporter's clock was set back to a time before that change, an imported table refuses every
+//! decision before it.
 //!
 //! # Counts that do not fit
 //!
-//! Terms say how many bits a count has. Terms for a smaller limit keep the bits of those before, as far as the window has room for
-//! them ([`Rule::widened`]). Where it has not, a count that is all ones means at least that many: it is more than the limit, stays
-//! so in all other terms, and lasts until its window is over.
+//! Terms contain the number of bits of a count. Terms for a smaller limit keep the bits of the terms before, as far as the window
+//! has room for them ([`Rule::widened`]). If it has no room, a count with all bits set means at least that number. Such a count is
+//! above the limit, in all other terms too, and lasts until its window has ended.
 
 mod bucket;
 mod dual;
@@ -45,48 +45,48 @@ use core::fmt::Debug;
 
 /// An algorithm that keeps what it knows of a key in one state.
 ///
-/// Times are in ticks. An amount `n` is in units, and never more than `terms.most`. What is provided is what a window does.
+/// Times are in ticks. An amount `n` is in units, and never more than `terms.most`. The provided methods are those of a window.
 pub trait Rule: Debug + 'static {
-    /// What each key is allowed.
+    /// The quota of each key.
     type Quota: Copy + Debug + Send + Sync;
 
-    /// Whether units flow in as time passes, so that a state stands for another debt by other terms.
+    /// Whether units flow in as time passes. A state then means another debt in other terms.
     const FLOWS: bool;
 
-    /// Whether `n` units cost `n` times what one does, in [`Terms::unit`]: then a token can be taken as if it were one unit.
+    /// Whether `n` units cost `n` times [`Terms::unit`]. A token can then be taken as if it were one unit.
     const HAS_PRICE: bool = false;
 
-    /// Whether it admits everything, so that nothing is kept of a key.
+    /// Whether the rule admits everything, so that nothing is kept of a key.
     const ADMITS_ALL: bool = false;
 
-    /// The integers that a quota comes down to.
+    /// Returns the integers with which the rule computes for a quota.
     fn terms(quota: &Self::Quota) -> Result<Terms, QuotaError>;
 
-    /// Whether a quota can come down to these.
+    /// Returns whether a quota can have these terms.
     fn is_sound(terms: &Terms) -> bool;
 
-    /// Whether keys in terms `own` can be in one table with those in terms `table`, and come to have these.
+    /// Returns an error if keys in terms `own` cannot be in one table with keys in terms `table`, and change to these.
     fn goes_with(own: &Terms, table: &Terms) -> Result<(), QuotaError> {
         let _ = (own, table);
         Ok(())
     }
 
-    /// `new` with as many bits for a count as `old` has, as far as there is room for them.
+    /// Returns `new` with at least the bits for a count that `old` has, if they fit.
     fn widened(new: Terms, old: &Terms) -> Terms {
         let _ = old;
         new
     }
 
-    /// Takes `n`: the new state, which is later than `now`; or how many ticks are missing.
+    /// Takes `n`. Returns the new state, which is later than `now`, or how many ticks are missing.
     fn take(state: u128, now: u128, n: u64, terms: &Terms) -> Result<u128, u128>;
 
-    /// [`take`](Self::take) by the smaller limit and the longer window of both terms: for a state in those after `change`, at a
-    /// `now` before that.
+    /// Takes `n` by the smaller limit and the longer window of both terms. `state` is in the terms after `change`, and `now` is
+    /// before it.
     fn take_strictly(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
         Self::take(state, now, n, &change.stricter())
     }
 
-    /// [`take`](Self::take) in the terms that `change` has put in force, at a `now` before that. This is for windows.
+    /// Takes `n` in the terms that `change` made current, at a `now` before it. This implementation is for windows.
     fn take_before(state: u128, now: u128, n: u64, change: &Change) -> Result<u128, u128> {
         let taken = match n <= change.most() {
             true => Self::take_strictly(state, now, n, change),
@@ -98,86 +98,88 @@ pub trait Rule: Debug + 'static {
         })
     }
 
-    /// Which of several quotas refuses `n` for the longest, counted from 0; none: there is only one, or `n` can be taken.
+    /// Returns the index of the quota that refuses `n` for the longest time. Returns `None` if there is only one, or `n` can be
+    /// taken.
     fn refused_by(state: u128, now: u128, n: u64, terms: &Terms) -> Option<usize> {
         let _ = (state, now, n, terms);
         None
     }
 
-    /// How many units the quota at `index` would allow by itself, and how many ticks it lacks for `n` of them.
+    /// Returns how many units the quota at `index` would allow by itself, and how many ticks it lacks for `n` of them.
     fn by_quota(index: usize, state: u128, now: u128, n: u64, terms: &Terms) -> (u64, u128) {
         let _ = index;
         let missing = Self::take(state, now, n, terms).err().unwrap_or(0);
         (Self::left(state, now, terms), missing)
     }
 
-    /// Which of several quotas never allows more than [`Terms::most`], counted from 0; none: there is only one.
+    /// Returns the index of the quota that never allows more than [`Terms::most`]. Returns `None` if there is only one.
     fn smallest(terms: &Terms) -> Option<usize> {
         let _ = terms;
         None
     }
 
-    /// What could be taken.
+    /// Returns how many units could be taken.
     fn left(state: u128, now: u128, terms: &Terms) -> u64;
 
-    /// [`left`](Self::left) in the terms that `change` has put in force, at a `now` before that.
+    /// Returns what is [`left`](Self::left) in the terms that `change` made current, at a `now` before it.
     fn left_before(state: u128, now: u128, change: &Change) -> u64 {
         Self::left(state, now, &change.stricter())
     }
 
-    /// How many ticks it is until all could be taken.
+    /// Returns how many ticks it takes until the limit is full.
     fn whole_after(state: u128, now: u128, terms: &Terms) -> u128;
 
-    /// Gives `n` back, as far as the promise allows: the new state, and how much that was.
+    /// Refunds `n` units, or fewer if the bound requires it. Returns the new state, and the number of units.
     fn give_back(state: u128, now: u128, n: u64, terms: &Terms) -> (u128, u64);
 
-    /// The state without `n` that were taken at `then`, as far as that is sure not to have flowed in again by `now`, nor to
-    /// have made way for anybody since.
+    /// Returns the state without `n` units that were taken at `then`. Only units are removed that certainly have not flowed in
+    /// again by `now`, and that no other caller has used since.
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128;
 
-    /// The state in terms `to` of a key that has `state` in terms `from`, which it exchanges at `at`: what has been taken stays
-    /// taken.
+    /// Returns the state in terms `to` of a key that has `state` in terms `from` and changes them at `at`. The key keeps what it
+    /// has taken.
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128;
 
-    /// No less than either state.
+    /// Returns a state that is no less than either.
     fn later(one: u128, other: u128, terms: &Terms) -> u128 {
         let _ = terms;
         one.max(other)
     }
 
-    /// `state` at `at`, or what it would be if `most` units were owed, if that is less.
+    /// Returns `state` at `at`, or the state with a debt of `most` units, if that is less.
     fn limited(state: u128, at: u128, most: u64, terms: &Terms) -> u128 {
         let _ = (at, most, terms);
         state
     }
 
-    /// The state of a key after others of it have taken `ahead` units: exactly, or less.
+    /// Returns the state of a key after other callers have taken `ahead` units: exactly, or less.
     fn behind(state: u128, now: u128, ahead: u128, terms: &Terms) -> u128 {
         let _ = (now, ahead, terms);
         state
     }
 
-    /// [`behind`](Self::behind) in the terms that `change` has put in force, at a `now` before that.
+    /// Returns the state [`behind`](Self::behind) others in the terms that `change` made current, at a `now` before it.
     fn behind_before(state: u128, now: u128, ahead: u128, change: &Change) -> u128 {
         Self::behind(state, now, ahead, &change.to)
     }
 
-    /// When the window began that a decision counts in, or earlier: a turn in it is not dated before that.
+    /// Returns when the window began in which a decision counts, or an earlier time. A grant in the window has no earlier
+    /// timestamp.
     fn begins(state: u128, terms: &Terms) -> u128 {
         let _ = (state, terms);
         0
     }
 
-    /// What is kept of terms in an entry that has its own.
+    /// Returns what an entry with per-key terms keeps of them.
     fn class(terms: &Terms) -> u16 {
         // Less than 78.
         terms.count_bits as u16
     }
 
-    /// Whether terms that go with `table` can be of this class.
+    /// Returns whether terms in a table with `table` can have this class.
     fn has_class(class: u16, table: &Terms) -> bool;
 
-    /// Terms of this class, in which a state says that no less has been taken than in those that the class is of.
+    /// Returns terms of this class. In these terms, a state has taken no less than in the terms from which the class was computed.
     fn of_class(class: u16, table: &Terms) -> Terms {
         Terms {
             count_bits: class.into(),
@@ -185,63 +187,62 @@ pub trait Rule: Debug + 'static {
         }
     }
 
-    /// The best that is known of a key that has `state` or has been forgotten with one that stopped to matter by `free`.
+    /// Returns the best known state of a key that has `state`, or that has been forgotten with a state that expired by `free`.
     fn unknown_until(state: u128, free: u128, terms: &Terms) -> u128;
 
-    /// What the sketch keeps of a state: no less than it, in 64 bits.
+    /// Returns what the sketch keeps of a state: no less than it, in 64 bits.
     fn to_cell(state: u128, terms: &Terms) -> u64;
 
-    /// When a cell, which is in the terms `table`, stops to matter.
+    /// Returns when a cell, which is in the terms `table`, expires.
     fn free_at(cell: u64, table: &Terms) -> u128 {
         let _ = table;
         tally::end(cell)
     }
 
-    /// Whether a key may have left it in terms of its own.
+    /// Returns whether a key with per-key terms may have left something in the cell.
     fn is_own(cell: u64) -> bool {
         let _ = cell;
         false
     }
 
-    /// Whether what was left in the table's terms is told in the terms `table`, and not in those before.
+    /// Returns whether the cell stores what keys left in the table's terms in the terms `table`, and not in the terms before.
     fn is_current(cell: u64, table: &Terms) -> bool {
         let _ = (cell, table);
         true
     }
 
-    /// The cell in the terms that `change` has put in force, if it is in those before; nobody has decided later than `newest`.
+    /// Returns the cell in the terms that `change` made current, if it is in the terms before. No decision was later than `newest`.
     fn updated(cell: u64, change: &Change, newest: u128) -> u64 {
         let _ = (change, newest);
         cell
     }
 
-    /// No less than either, both being current.
+    /// Returns a cell that is no less than either. Both are current.
     fn join(one: u64, other: u64, table: &Terms) -> u64 {
         let _ = table;
         tally::join(one, other)
     }
 
-    /// No less than what a key has left that is in both, and no more than either.
+    /// Returns a cell that is no less than what a key left in both cells, and no more than either.
     fn meet(one: u64, other: u64, table: &Terms) -> u64 {
         let _ = table;
         tally::meet(one, other)
     }
 
-    /// Whether all that is in the cell was left in `terms`.
+    /// Returns whether everything in the cell was left in `terms`.
     fn is_in(cell: u64, terms: &Terms) -> bool {
         let _ = (cell, terms);
         true
     }
 
-    /// The state of a key of which no more is known than what the sketch keeps, in `terms`, which it comes to have at `at` if it
-    /// had others.
+    /// Returns the state, in `terms`, of a key of which only the sketch is known. If the key had other terms, it changes to these
+    /// at `at`.
     fn from_cell(cell: u64, at: u128, terms: &Terms, table: &Terms) -> u128;
 
-    /// What becomes of a state from `now` on if `now` is taken to be `then`, on a clock with another origin. Nothing has been
-    /// paid back in between.
+    /// Returns the state from `now` on if `now` is mapped to `then`, on a clock with another origin. No debt was repaid in between.
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128;
 
-    /// [`carry`](Self::carry) for what the sketch keeps.
+    /// Carries what the sketch keeps, as [`carry`](Self::carry) does for a state.
     fn carry_cell(cell: u64, now: u128, then: u128, terms: &Terms) -> u64 {
         let _ = terms;
         tally::carry(cell, now, then)

@@ -1,7 +1,7 @@
 //! The segmented window of one segment; see [`algorithm::segmented_window`](crate::algorithm::segmented_window).
 //!
-//! Segments are one window long, from the clock's origin on. The state is the end of the segment after the newest with
-//! admissions, since they count until then, with the two counts in the low bits:
+//! Segments are one window long, counted from the clock's origin. The state contains the end of the segment after the newest one
+//! with admissions, because admissions count until then. Its low bits contain the two counts:
 //!
 //! ```text
 //!   state  =  end of the next segment  +  units before  ·  2ᵏ  +  units
@@ -11,8 +11,8 @@
 //!                                             end
 //! ```
 //!
-//! The end is rounded up to what leaves the low bits free, which is less than a segment, so that it still tells which
-//! segment it is the end of.
+//! The end is rounded up, so that the low bits are free for the counts. The rounding is less than a segment, so the end still
+//! determines whose end it is.
 
 use super::super::entry::{MOST_STATE, Reading, TICK_BITS};
 use super::fixed_window::{are_of_window, count_digits, digits, most_of, span, told, widened};
@@ -25,7 +25,7 @@ pub struct SegmentedWindow;
 
 type Counters = segmented_window::Counters<u128>;
 
-/// What a state stands for; none: nothing has ever been admitted.
+/// Returns the counters of a state. Returns `None` if nothing was ever admitted.
 fn read(state: u128, terms: &Terms) -> Option<Counters> {
     let half = terms.count_bits / 2;
     let counts = state & ((1 << terms.count_bits) - 1);
@@ -38,13 +38,13 @@ fn read(state: u128, terms: &Terms) -> Option<Counters> {
     })
 }
 
-/// What of a state counts at `now`.
+/// Returns what of a state counts at `now`.
 fn read_at(state: u128, now: u128, terms: &Terms) -> Counters {
     let none = ending(0, 0, 0, terms);
     read(state, terms).unwrap_or(none).at(now, terms.span)
 }
 
-/// What a state stands for, if it is known how much has been counted.
+/// Returns the counters of a state, if the counted number is known.
 fn read_exactly(state: u128, terms: &Terms) -> Option<Counters> {
     read(state, terms).filter(|counters| {
         let told = told_by(*counters, terms);
@@ -60,7 +60,7 @@ fn written(counters: Counters, terms: &Terms) -> u128 {
     (end | previous << (bits / 2) | current).min(MOST_STATE)
 }
 
-/// What counts until the first end of a segment that is not before `end`.
+/// Returns counters that count until the first end of a segment that is not before `end`.
 fn ending(end: u128, previous: u64, current: u64, terms: &Terms) -> Counters {
     Counters {
         start: end.div_ceil(terms.span).saturating_sub(2) * terms.span,
@@ -69,12 +69,12 @@ fn ending(end: u128, previous: u64, current: u64, terms: &Terms) -> Counters {
     }
 }
 
-/// When these count no more.
+/// Returns when these counters no longer count.
 fn end(counters: Counters, terms: &Terms) -> u128 {
     counters.start + 2 * terms.span
 }
 
-/// What the counts tell in other terms than these.
+/// Returns what the counts mean in other terms than these.
 fn told_by(counters: Counters, terms: &Terms) -> Counters {
     let told = |count| told(count, terms.count_bits / 2);
     Counters {
@@ -84,7 +84,7 @@ fn told_by(counters: Counters, terms: &Terms) -> Counters {
     }
 }
 
-/// How many bits there are for each count: rounding an end up must not reach the next.
+/// Returns the number of bits for each count. Rounding an end up must not reach the next end.
 fn room(window_ns: u64) -> u32 {
     (window_ns.ilog2() + TICK_BITS) / 2
 }
@@ -130,7 +130,7 @@ impl Rule for SegmentedWindow {
         are_of_window::<Self>(terms, Self::terms_of)
     }
 
-    /// A state does not tell how long its segments are.
+    /// A state does not contain the length of its segments.
     fn goes_with(own: &Terms, table: &Terms) -> Result<(), QuotaError> {
         if own.span == table.span {
             return Ok(());
@@ -184,7 +184,7 @@ impl Rule for SegmentedWindow {
     }
 
     fn take_back(state: u128, then: u128, now: u128, n: u64, terms: &Terms) -> u128 {
-        // It counts for as long as that segment and the next.
+        // It counts during that segment and the next.
         let counts = now / terms.span <= then / terms.span + 1;
         read_exactly(state, terms)
             .filter(|_| counts)
@@ -192,7 +192,7 @@ impl Rule for SegmentedWindow {
             .map_or(state, |less| written(less, terms))
     }
 
-    /// Over or not: a stale time is to find what was counted.
+    /// The state is kept even if its segments have ended, because a decision at a stale time needs the count.
     fn restate(state: u128, from: &Terms, to: &Terms, _: u128) -> u128 {
         match read(state, from) {
             Some(counters) if from.count_bits != to.count_bits => {
@@ -228,7 +228,7 @@ impl Rule for SegmentedWindow {
         written(sum, terms)
     }
 
-    /// To segments of the other clock that do not end earlier.
+    /// The segments are mapped to those of the other clock that do not end earlier.
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128 {
         let counters = read_at(state, now, terms);
         if counters.sum() == 0 {

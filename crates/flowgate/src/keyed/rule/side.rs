@@ -1,4 +1,4 @@
-//! A token bucket whose times are whole numbers of grains: what the rules of one bucket and of two have in common.
+//! A token bucket whose times are whole numbers of grains: the parts that the rules for one bucket and for two share.
 
 use super::super::entry::TICK_BITS;
 use super::terms::scaled;
@@ -8,9 +8,9 @@ use crate::algorithm::token_bucket;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) unit: u128,
-    /// What a full bucket holds.
+    /// The time that an empty bucket takes to fill.
     pub(super) depth: u128,
-    /// The exponent of two of a grain.
+    /// The exponent of two of a grain, in ticks.
     pub(super) grain: u32,
 }
 
@@ -19,7 +19,7 @@ pub(super) fn rounded_up(time: u128, grain: u32) -> u128 {
     (time + part) & !part
 }
 
-/// What a bucket is deeper than its burst by: a grain, unless each instant is a whole number of grains.
+/// Returns how much deeper a bucket is than its burst: a grain, unless each instant is a whole number of grains.
 pub(super) const fn slack(grain: u32) -> u128 {
     match grain > TICK_BITS {
         true => 1 << grain,
@@ -28,7 +28,7 @@ pub(super) const fn slack(grain: u32) -> u128 {
 }
 
 impl Side {
-    /// The arrival time after `n` units more.
+    /// Returns the arrival time after `n` more units.
     pub(super) fn after(&self, time: u128, now: u128, n: u128) -> u128 {
         let begins = time.max(rounded_up(now, self.grain));
         begins.saturating_add(n.saturating_mul(self.unit))
@@ -48,8 +48,8 @@ impl Side {
         (token_bucket::give_back(time, now, back), n)
     }
 
-    /// Without `n` units that were taken at `then`, as far as they are sure not to have flowed in again by `now`: it may have been
-    /// full but for these.
+    /// Returns the time without `n` units that were taken at `then`. Only units are removed that certainly have not flowed in again
+    /// by `now`. The bucket may have been full except for these units.
     pub(super) fn take_back(&self, time: u128, then: u128, now: u128, n: u64) -> u128 {
         let taken = u128::from(n).saturating_mul(self.unit);
         // It began at the first grain from then on.
@@ -58,8 +58,10 @@ impl Side {
         token_bucket::give_back(time, now, taken.min(missing))
     }
 
-    /// The time in this bucket for one in another, which is exchanged for it at `at`: the same debt in units, rounded up, and a
-    /// grain more, as the first unit after a burst pays for a grain only if the debt before it was one of whole units.
+    /// Returns the time in this bucket for `time` in the bucket `from`, which it replaces at `at`.
+    ///
+    /// The debt is the same number of units, rounded up, and one grain more. The first unit after a burst pays for a grain only if
+    /// the debt before it was a whole number of units.
     pub(super) fn restated(&self, from: &Self, time: u128, at: u128) -> u128 {
         if time <= at || (self.unit, self.grain) == (from.unit, from.grain) {
             return time;
@@ -68,7 +70,7 @@ impl Side {
         at.saturating_add(debt)
     }
 
-    /// The time for one that lies as far after `now`, from `then` on.
+    /// Returns the time that is as far after `then` as `time` is after `now`.
     pub(super) fn carried(&self, time: u128, now: u128, then: u128) -> u128 {
         match time.saturating_sub(now) {
             0 => 0,

@@ -7,9 +7,9 @@
 //! └──────────────────────────────────────┴───────────┴──────────┘
 //! ```
 //!
-//! The count is a number of units and not a share of a limit, so it stands for the same by every limit. It is exact up to 511,
-//! and at most 1/256 too large above that. A larger count has a larger code, so codes are compared and not counts. A count that
-//! is [`u64::MAX`] stands for an unknown number: whoever has it has used everything.
+//! The count is a number of units and not a share of a limit, so it means the same with every limit. It is exact up to 511, and at
+//! most 1/256 too large above that. A larger count has a larger code, so the codes are compared instead of the counts. A count of
+//! [`u64::MAX`] means an unknown number: the key has used everything.
 
 use super::super::entry::MOST_STATE;
 
@@ -39,7 +39,7 @@ fn code(count: u64) -> u64 {
 
 pub(super) fn end(cell: u64) -> u128 {
     match cell >> COUNT_BITS {
-        // It may have been more.
+        // The count may have been larger.
         MOST_STEPS => MOST_STATE >> 1,
         steps => u128::from(steps) << STEP_BITS,
     }
@@ -55,7 +55,7 @@ pub(super) fn count(cell: u64) -> u64 {
     count.map_or(u64::MAX, |count| u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// The same, as long after `then` as it is after `now`.
+/// Returns the cell that ends as long after `then` as `cell` ends after `now`.
 pub(super) fn carry(cell: u64, now: u128, then: u128) -> u64 {
     match end(cell).saturating_sub(now) {
         0 => 0,
@@ -63,13 +63,13 @@ pub(super) fn carry(cell: u64, now: u128, then: u128) -> u64 {
     }
 }
 
-/// No less than either.
+/// Returns a cell that is no less than either.
 pub(super) fn join(one: u64, other: u64) -> u64 {
     let end = (one >> COUNT_BITS).max(other >> COUNT_BITS);
     end << COUNT_BITS | (one & COUNT).max(other & COUNT)
 }
 
-/// No more than either.
+/// Returns a cell that is no more than either.
 pub(super) fn meet(one: u64, other: u64) -> u64 {
     let end = (one >> COUNT_BITS).min(other >> COUNT_BITS);
     end << COUNT_BITS | (one & COUNT).min(other & COUNT)

@@ -1,19 +1,19 @@
 use super::super::entry::{MOST_STATE, Reading};
 
-/// What a quota comes down to.
+/// The integers with which a rule computes for a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What a unit costs, in ticks. In a window, where it is counted, it tells how windows are [aligned](super::aligned).
+    /// The cost of a unit, in ticks. A window has no such cost, and stores its [alignment](super::aligned) here.
     pub(crate) unit: u128,
-    /// The most units at once, or in a window.
+    /// The largest number of units in one burst, or in a window.
     pub(crate) most: u64,
-    /// How many units a token is.
+    /// The number of units in a token.
     pub(crate) scale: u64,
-    /// What a full bucket takes to fill; the length of a window.
+    /// The time that an empty bucket takes to fill, or the length of a window.
     pub(crate) span: u128,
-    /// How many of the low bits of a state count, in a window.
+    /// The number of low bits of a state that are the count of a window.
     pub(crate) count_bits: u32,
-    /// How a state in these terms is marked.
+    /// The mark of a state in these terms.
     pub(crate) reading: Reading,
 }
 
@@ -25,18 +25,18 @@ pub struct Change {
     pub(crate) at: u128,
 }
 
-/// Half of what a state can hold: the other half is for any instant up to `u64::MAX` ns.
+/// Half of what a state can hold. The other half is for any instant up to `u64::MAX` ns.
 pub(super) const MOST_SPAN: u128 = MOST_STATE / 2;
 
 impl Terms {
-    /// Ticks that `n` units cost, `n` being at most `most`.
+    /// Returns the ticks that `n` units cost. `n` is at most `most`.
     pub(crate) const fn cost(&self, n: u64) -> u128 {
         n as u128 * self.unit
     }
 }
 
 impl Change {
-    /// The smaller limit and the longer window of both: for a state in the terms after, at an instant before.
+    /// Returns the smaller limit and the longer window of both, for a state in the terms after the change, at an instant before it.
     pub(super) fn stricter(&self) -> Terms {
         Terms {
             most: self.most(),
@@ -49,15 +49,15 @@ impl Change {
         self.from.most.min(self.to.most)
     }
 
-    /// A state in the terms before, in those after. Nobody has decided later than `newest`, but perhaps later than the change, by
-    /// the terms before: so neither instant is to give more than the other.
+    /// Returns a state of the terms before in the terms after. No decision was later than `newest`, but one may have been later
+    /// than the change, by the terms before. The result therefore gives no more than either instant does.
     pub(crate) fn restated<R: super::Rule>(&self, state: u128, newest: u128) -> u128 {
         let restated = |at| R::restate(state, &self.from, &self.to, at);
         R::later(restated(self.at), restated(newest.max(self.at)), &self.to)
     }
 }
 
-/// `a · b / c`, rounded up, or, where that takes more than 128 bits, something larger; at most [`MOST_STATE`]. `c` is not 0.
+/// Returns `a · b / c`, rounded up, at most [`MOST_STATE`]. If it takes more than 128 bits, the result is larger. `c` is not 0.
 pub(super) fn scaled(a: u128, b: u128, c: u128) -> u128 {
     let (whole, part) = (a / c, a % c);
     let part = match part.checked_mul(b) {
@@ -68,7 +68,7 @@ pub(super) fn scaled(a: u128, b: u128, c: u128) -> u128 {
     all.unwrap_or(MOST_STATE).min(MOST_STATE)
 }
 
-/// `a · b / c`, rounded down, or, where that takes more than 128 bits, something smaller. `c` is not 0.
+/// Returns `a · b / c`, rounded down. If it takes more than 128 bits, the result is smaller. `c` is not 0.
 pub(super) fn scaled_down(a: u128, b: u128, c: u128) -> u128 {
     let part = (a % c).checked_mul(b).map_or(0, |product| product / c);
     (a / c).saturating_mul(b).saturating_add(part)

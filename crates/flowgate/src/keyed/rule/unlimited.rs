@@ -1,4 +1,4 @@
-//! No limit: nothing is kept of a key, so that no entry is ever made.
+//! No limit. Nothing is kept of a key, so the table never creates an entry.
 
 use super::super::entry::Reading;
 use super::{Rule, Terms};

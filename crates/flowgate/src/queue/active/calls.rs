@@ -1,4 +1,4 @@
-//! Who is woken when: the next in the queue, shortly before it is due.
+//! The alarms of a queue: the next waiter is woken shortly before it can be granted.
 
 use super::{ActiveQueue, NEVER_NS, State};
 use crate::clock::alarm::{Alarm, wake};
@@ -9,41 +9,42 @@ use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::task::Waker;
 
-/// How long the next in the queue has to look after itself, and those behind it, before somebody else is woken to do it.
+/// How long the next waiter has to look after itself and the waiters behind it. After that, another waiter is woken to do it.
 const PATIENCE_NS: u64 = 1_000_000;
 
-/// How long somebody may take to look for a turn that only itself can take. Long, because those behind overtake it then;
+/// How long a waiter may take to look for a grant that only it can take. Long, because the waiters behind overtake it then;
 /// but not forever, because it may have been forgotten.
 const ABSENCE_NS: u64 = 1_000_000_000;
 
-/// Sleeping until somewhat before the instant, a strict wait is never late.
+/// How long before the instant a strict wait stops sleeping, so that it is never late.
 const STRICT_LEAD_NS: u64 = 60_000;
 /// Less than this is not worth another sleep.
 const NORMAL_LEAD_NS: u64 = 2_000;
-/// How much earlier than it is due somebody is woken at the most, because wake-ups are late.
+/// How much earlier than necessary a waiter is woken at most, because wake-ups are late.
 const MOST_LATENESS_NS: u64 = 100_000;
-/// Of a wait, no more than one part in so many is spent awake.
+/// At most one part in `MOST_AWAKE` of a wait is spent awake.
 const MOST_AWAKE: u64 = 4;
-/// How much a wake-up teaches about the next. Steps up are three times as long as steps down, which leads to where three
-/// of four wake-ups are below.
+/// How much one wake-up changes the estimate for the next. Steps up are three times as long as steps down. The estimate
+/// therefore settles where three of four wake-ups are below it.
 const LATENESS_STEP_NS: u64 = 500;
 const COARSE_GRAIN_NS: u64 = 1_000_000;
 
-/// Who is woken when, if nobody has been served by then.
+/// Which waiter is woken when, if none has been served by then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     index: u32,
     at_ns: u64,
-    /// Which call it is. An alarm is for one, and is not taken for another's that is for the same time: it may have
-    /// gone off since, and if the clock has run backward, that time is to come again.
+    /// The number of the call. An alarm belongs to one call, and is not taken for another one at the same time. That call's
+    /// alarm may have gone off since, and if the clock has run backward, that time comes again.
     number: u64,
-    /// Whether an alarm went off while this one's was being set, and may have been it: then none comes any more.
+    /// Whether an alarm went off while the alarm of this call was being set. It may have been that one, and then no other one
+    /// comes.
     is_in_doubt: bool,
 }
 
 impl ActiveQueue {
-    /// Has the queue woken for `call`, unless that has changed meanwhile. The lock must not be held: an alarm may go off
-    /// at once.
+    /// Has the queue woken for `call`, unless that has changed meanwhile. The caller must not hold the lock: an alarm may go
+    /// off immediately.
     pub(super) fn retime(self: &Arc<Self>, call: Call) {
         self.state.lock().retimers += 1;
         let at = Timestamp::from_nanos(call.at_ns);
@@ -59,7 +60,7 @@ impl ActiveQueue {
     }
 }
 
-/// Called when the next in the queue is due: wakes it, and should it not look, those behind it, one after the other.
+/// Runs when the next waiter can be granted. Wakes it and, if it does not look, the ones behind it, one after the other.
 impl Wake for ActiveQueue {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -76,8 +77,8 @@ impl Wake for ActiveQueue {
         let Call { index, at_ns, .. } = call;
         let is_early = now_ns < at_ns;
         if is_early && state.retimers > 0 {
-            // It may be the one that is being set, as a clock without alarms rings at once: then nobody rings later, and
-            // whoever is next has to look until it is due. Or it is an old one.
+            // It may be the one that is being set, as a clock without alarms rings immediately: then no alarm rings later,
+            // and the next waiter has to look until it is due. Or it is an old one.
             state.call = Some(Call {
                 is_in_doubt: true,
                 ..call
@@ -129,7 +130,7 @@ impl State {
             .min(self.waiters.request(next).deadline_ns)
             .min(self.turning_ns());
         if due_ns <= now_ns {
-            // Its own affair, and not the poller's.
+            // The waiter has to come itself; the poller cannot take this grant for it.
             self.wait_for_itself(next, now_ns);
             return;
         }
@@ -151,7 +152,7 @@ impl State {
         }
     }
 
-    /// Has `next` woken to take its turn itself, and those behind it when it has not done so by then.
+    /// Has `next` woken to take its grant itself, and those behind it when it has not done so by then.
     fn wait_for_itself(&mut self, next: u32, now_ns: u64) {
         let since_ns = match self.called {
             Some((called, since_ns)) if called == next => since_ns,
@@ -180,14 +181,14 @@ impl State {
         is_called && self.alarm.is_some() && self.is_timed_here()
     }
 
-    /// Whether `next` was woken to take its turn itself, and has not done so for a long time.
+    /// Whether `next` was woken to take its grant itself, and has not done so for a long time.
     pub(super) fn is_absent(&self, next: u32, now_ns: u64) -> bool {
         self.called.is_some_and(|(called, since_ns)| {
             called == next && now_ns.saturating_sub(since_ns) >= ABSENCE_NS
         })
     }
 
-    /// Has `index` woken at `at_ns`, and nobody else.
+    /// Has `index`, and no other waiter, woken at `at_ns`.
     pub(super) fn call(&mut self, index: u32, at_ns: u64) -> Call {
         self.calls += 1;
         let call = Call {
@@ -200,7 +201,7 @@ impl State {
         call
     }
 
-    /// Whether somebody has to ask for an alarm: perhaps the one who leaves was woken to do it.
+    /// Whether a new alarm has to be set: perhaps the waiter that leaves was woken to do it.
     pub(super) fn is_untimed(&self) -> bool {
         self.service_ns != NEVER_NS && self.call.is_none_or(|call| call.is_in_doubt)
     }
@@ -229,7 +230,7 @@ impl State {
         }
     }
 
-    /// Learns from `index`, who looks at `now_ns`, how late it was woken, if it was.
+    /// Updates the estimate of the lateness when `index` looks at `now_ns`, if it had been woken.
     pub(in crate::queue) fn learn(&mut self, index: u32, now_ns: u64) {
         let Some((_, call_ns)) = self.rung.take_if(|(rung, _)| *rung == index) else {
             return;
@@ -241,7 +242,7 @@ impl State {
         };
     }
 
-    /// If `index` is next, and due so soon that it had better wait awake: until when.
+    /// Returns until when `index` waits awake: only if it is next, and can be granted very soon.
     pub(in crate::queue) fn awake_until_ns(&self, index: u32, now_ns: u64) -> Option<u64> {
         let lead_ns = match self.settings.precision {
             Precision::Coarse => 0,
@@ -255,9 +256,9 @@ impl State {
         (is_soon && self.next() == Some(index)).then_some(self.due_ns)
     }
 
-    /// Whether there is something to be done for the queue: somebody in it can be served, or the next one has to ask
-    /// for an alarm, because the last one has gone off too early or was asked for in a process that this one was forked
-    /// from.
+    /// Whether the queue has to be served: a waiter can be served, or a new alarm has to be set.
+    ///
+    /// A new alarm is necessary if the last one went off too early, or was set in a process from which this one was forked.
     pub(in crate::queue) fn needs_service(&self, now_ns: u64) -> bool {
         self.service_ns <= now_ns || self.is_untimed() || !self.is_timed_here()
     }
@@ -268,7 +269,7 @@ impl State {
         alarm.is_none_or(Alarm::is_of_this_process)
     }
 
-    /// The next one is to ask for an alarm again.
+    /// Has the next caller set the alarm again.
     pub(in crate::queue) fn untime(&mut self) {
         self.call = None;
     }
@@ -279,7 +280,7 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
 
-    /// What is learnt from wake-ups that are late by these, over and over.
+    /// Returns the lateness that is learned if wake-ups are late by these times, over and over.
     fn learnt(late_ns: &[u64]) -> u64 {
         let active = ActiveQueue::new(&Clock::from(&ManualClock::new()), None);
         let mut state = active.lock();

@@ -1,12 +1,12 @@
-//! What is behind a queue's lock: the waiters, and when the next of them is due.
+//! The state behind a queue's lock: the waiters, and when the next of them can be granted.
 //!
-//! [`State`] is one type in three files, so that each of its two neighbors is met in one place:
+//! [`State`] is one type in three files, so that the limiter is used in one place, and the clock's alarms in another:
 //!
-//! | file | what is in it |
+//! | file | contents |
 //! |---|---|
-//! | `mod` | the state, its order, who leaves, and what is done after the lock has been let go |
+//! | `mod` | the state, its order, leaving, and work after unlocking |
 //! | `serving` | every question to the limiter: on entering, to serve, after a change of quota |
-//! | `calls` | every alarm of the clock: who is woken when |
+//! | `calls` | every alarm of the clock: which waiter is woken when |
 
 mod calls;
 mod serving;
@@ -24,14 +24,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
 
-/// Not known.
+/// The time is not known.
 const NEVER_NS: u64 = u64::MAX;
 
-/// Those who wait at one limiter. The timer has a share in it, and wakes them through it.
+/// The waiters of one limiter. The timer holds a reference to it, and wakes the waiters through it.
 ///
-/// In this order in memory, and [`State`] in its own: what every turn writes is in two cache lines, which the threads
-/// that work on a queue have to fetch from each other; the lock and what it guards in one, and what is read without it
-/// in the other.
+/// The order of the fields in memory matters, here and in [`State`]. Every grant writes to two cache lines, which the threads
+/// that work on a queue have to fetch from each other. The first holds the lock and what it guards. The second holds what is
+/// read without the lock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct ActiveQueue {
@@ -41,57 +41,58 @@ pub(super) struct ActiveQueue {
     pub(super) stand_back: Option<StandBack>,
 }
 
-/// First what every turn writes, then what it reads, last what is only for turns that are dated.
+/// First what every grant writes, then what it reads, last what only grants with a timestamp need.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct State {
-    /// Whom to wake first when the lock has been let go: mostly that is all.
+    /// The first waker to call after the lock is released: mostly the only one.
     first: Option<Waker>,
     pub(super) waiters: Waiters,
-    /// How many changes are under way, during which nobody is served.
+    /// The number of changes in flight. While there are any, no waiter is served.
     changes: u32,
     pub(super) is_closed: bool,
-    /// Whether who came last is next: as whoever served last found it, and not by everybody's own reading of a clock.
+    /// Whether the newest waiter is next. The caller that served last decided this, so that all callers agree, whatever their
+    /// clocks read.
     is_lifo: bool,
-    /// No grant is dated before this: the date of the last one, or of a change that made more possible.
+    /// No grant has an earlier timestamp than this: that of the last grant, or of a change that made more possible.
     floor_ns: u64,
-    /// When the next in the queue can be granted, if nothing else happens.
+    /// When the next waiter can be granted, if nothing else happens.
     due_ns: u64,
-    /// When something has to be done for the queue: that, or the deadline of the next one, which may not look itself; 0
-    /// after somebody was [struck out](ActiveQueue::strike_out).
+    /// When the queue has to be served: at `due_ns`, when the order turns, or at the deadline of the next waiter, which may
+    /// not look itself. 0 after a waiter was [struck out](ActiveQueue::strike_out).
     service_ns: u64,
-    /// Who has been woken for a turn that only itself can take, and when.
+    /// The waiter that was woken for a grant that only it can take, and the time of the wake-up.
     called: Option<(u32, u64)>,
     call: Option<Call>,
     afterwards: Option<Afterwards>,
     pub(super) settings: Settings,
-    /// What the next one was last refused with.
+    /// The last refusal of the next waiter.
     held_by: Option<Denied>,
-    /// Since when there has been somebody in the queue.
+    /// The time since which there have been waiters.
     busy_since_ns: u64,
     alarm: Option<Alarm>,
-    /// Who was woken by the clock, and has not looked since; when that should have been.
+    /// The waiter that the clock woke and that has not looked since; the time for which the alarm was set.
     rung: Option<(u32, u64)>,
-    /// How late those are who are woken, three of four: the timer, and then their runtime, take that long to get going.
+    /// The lateness that three of four woken waiters stay below. The timer and the waiter's runtime take that long to start.
     lateness_ns: u64,
-    /// How much earlier the next one is woken, as far as that costs no more than a part of its wait.
+    /// How much earlier the next waiter is woken: `lateness_ns`, but at most a part of its wait.
     lead_ns: u64,
-    /// How many are about to set an alarm, which may go off before it is set.
+    /// The number of threads that are about to set an alarm, which may go off before it is set.
     retimers: u32,
-    /// How many times anybody was to be called.
+    /// The number of calls so far.
     calls: u64,
-    /// Who has been cancelled, and is to be taken out of the queue.
+    /// The waiters that have been cancelled and are to be taken out of the queue.
     cancelled: Vec<Ticket>,
 }
 
-/// What whoever holds the lock is to do when it has been let go, besides waking somebody.
+/// What the holder of the lock does after releasing it, besides calling the first waker.
 #[derive(Debug, Default)]
 struct Afterwards {
-    /// Whom to wake besides.
+    /// The other wakers to call.
     woken: Vec<Waker>,
-    /// When the next has to be woken, if that has changed.
+    /// The alarm to set, if the time of the next wake-up has changed.
     retime: Option<Call>,
-    /// Nobody needs it any longer.
+    /// An alarm that is no longer needed.
     alarm: Option<Alarm>,
 }
 
@@ -127,15 +128,15 @@ impl ActiveQueue {
         })
     }
 
-    /// Whoever serves or refuses anybody under it has to let go of it by [`end`](Self::end).
+    /// Locks the state. A caller that serves or refuses a waiter has to release the lock with [`end`](Self::end).
     pub(super) fn lock(&self) -> LockGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Takes out of the queue whoever has been [cancelled](State::note_cancelled). If somebody is due, that is done after
-    /// those who are have been served: it may be one of them.
+    /// Takes the [cancelled](State::note_cancelled) waiters out of the queue. If the queue has to be served by now, they stay
+    /// until the waiters that can be granted have been served: a cancelled one may be among them.
     ///
-    /// Called by somebody who does not have the limiter and so cannot serve: one of those in the queue is called to do it.
+    /// The caller does not have the limiter, so it cannot serve. It calls one of the waiters to do it.
     pub(super) fn strike_out(self: &Arc<Self>) {
         let now_ns = self.clock.now().as_nanos();
         let mut state = self.lock();
@@ -145,7 +146,7 @@ impl ActiveQueue {
         self.end(state);
     }
 
-    /// Lets go of the lock, and does what was left to be done then.
+    /// Releases the lock, and does what was left to be done then.
     #[inline(always)]
     pub(super) fn end(self: &Arc<Self>, mut state: LockGuard<'_, State>) {
         if state.afterwards.is_some() {
@@ -177,24 +178,24 @@ impl ActiveQueue {
 }
 
 impl State {
-    /// Takes `index` out of the queue and leaves it word.
+    /// Takes `index` out of the queue and leaves an answer for it.
     fn tell(&mut self, index: u32, answer: Answer) -> Option<Waker> {
         self.forget_call_of(index);
         self.waiters.tell(index, answer)
     }
 
-    /// Takes away the entry of `index`, which has been told something; and whether others have to see to those in the queue.
+    /// Removes the entry of `index`, which has an answer. Returns the answer, and whether the queue has to be served.
     pub(super) fn collect(&mut self, index: u32) -> (Answer, bool) {
         (self.waiters.collect(index), self.is_untimed())
     }
 
-    /// Takes `index` out of the queue, which has been told nothing; whether others have to see to those in the queue.
+    /// Takes `index`, which has no answer, out of the queue. Returns its waker, and whether the queue has to be served.
     pub(super) fn leave(&mut self, index: u32, now_ns: u64) -> (Option<Waker>, bool) {
         let is_to_serve = self.step_out(index, now_ns);
         (self.waiters.remove(index), is_to_serve)
     }
 
-    /// Before `index`, which has been told nothing, is taken out of the queue: whether others have to see to those in the queue.
+    /// Prepares to take `index`, which has no answer, out of the queue. Returns whether the queue has to be served.
     fn step_out(&mut self, index: u32, now_ns: u64) -> bool {
         let was_next = self.next() == Some(index);
         if was_next && self.waiters.waiters() > 1 {
@@ -205,12 +206,12 @@ impl State {
         was_next || was_called || self.is_untimed()
     }
 
-    /// Whoever has `ticket` is to be taken out of the queue, and refused as cancelled.
+    /// Notes that the waiter with `ticket` is to be taken out of the queue, and refused as cancelled.
     pub(super) fn note_cancelled(&mut self, ticket: Ticket) {
         self.cancelled.push(ticket);
     }
 
-    /// Takes the cancelled ones out of the queue, and returns whether others have to see to those who are left.
+    /// Takes the cancelled waiters out of the queue. Returns whether the queue has to be served for those that are left.
     #[cold]
     fn strike_out(&mut self, now_ns: u64) -> bool {
         let mut is_to_serve = false;
@@ -225,7 +226,7 @@ impl State {
         is_to_serve
     }
 
-    /// Whoever looks from now on is to serve those in the queue, and the next of them is called to look.
+    /// Has the next caller that looks serve the queue, and calls the next waiter to look.
     fn call_to_serve(&mut self, now_ns: u64) {
         self.service_ns = 0;
         if let Some(next) = self.next() {
@@ -234,7 +235,7 @@ impl State {
         }
     }
 
-    /// Serves nobody from now on.
+    /// Stops serving waiters.
     pub(super) fn freeze(&mut self) {
         self.changes += 1;
     }
@@ -244,7 +245,7 @@ impl State {
         self.changes -= 1;
     }
 
-    /// Something has become possible at `now_ns` that was not before.
+    /// Notes that something has become possible at `now_ns` that was not possible before.
     pub(super) fn changed(&mut self, now_ns: u64) {
         // Not written for nothing, as others read what is beside it.
         if now_ns > self.floor_ns {
@@ -252,7 +253,7 @@ impl State {
         }
     }
 
-    /// Refuses everybody, now and for ever.
+    /// Refuses all waiters and all later requests, forever.
     pub(super) fn close(&mut self, supply: &dyn Supply) {
         self.is_closed = true;
         while let Some(oldest) = self.waiters.oldest() {
@@ -263,7 +264,7 @@ impl State {
         self.stand_down();
     }
 
-    /// Nobody is next, and nobody has to be woken.
+    /// Notes that there is no next waiter, and that no waiter has to be woken.
     fn stand_down(&mut self) {
         self.due_ns = NEVER_NS;
         self.service_ns = NEVER_NS;
@@ -275,7 +276,7 @@ impl State {
         }
     }
 
-    /// Says on the room's door whether somebody waits, and whether newcomers may enter.
+    /// Sets the queue's flags: whether there are waiters, and whether new requests have to ask the queue.
     pub(super) fn announce(&self, supply: &dyn Supply) {
         let is_waiting = !self.waiters.is_empty();
         let is_held = self.is_closed || is_waiting && self.settings.order != Order::Barging;
@@ -283,9 +284,9 @@ impl State {
     }
 }
 
-/// In which order they are served.
+/// The order in which waiters are served.
 impl State {
-    /// Who is next.
+    /// Returns the next waiter.
     pub(super) fn next(&self) -> Option<u32> {
         if self.is_lifo {
             self.waiters.newest()
@@ -294,7 +295,7 @@ impl State {
         }
     }
 
-    /// Who is next after `index`.
+    /// Returns the waiter after `index`.
     fn after(&self, index: u32) -> Option<u32> {
         if self.is_lifo {
             self.waiters.ahead(index)
@@ -303,7 +304,7 @@ impl State {
         }
     }
 
-    /// Turns the queue round if it is time.
+    /// Reverses the order if it is time.
     fn turn_round(&mut self, now_ns: u64) {
         let is_lifo = match self.settings.order {
             Order::Fifo | Order::Barging => false,
@@ -316,7 +317,7 @@ impl State {
         }
     }
 
-    /// When the order turns, if there is an other one to come and more than one to be ordered.
+    /// Returns when the order is reversed, if it ever is and there is more than one waiter.
     fn turning_ns(&self) -> u64 {
         match self.settings.order {
             Order::AdaptiveLifo { after } if self.waiters.waiters() > 1 && !self.is_lifo => {
@@ -329,28 +330,28 @@ impl State {
         }
     }
 
-    /// Whether who is served depends on the time, though what they get does not.
+    /// Whether the time decides which waiters are served, though not what they get.
     pub(super) fn tells_time(&self) -> bool {
         matches!(self.settings.order, Order::AdaptiveLifo { .. }) || self.waiters.needs_time()
     }
 
-    /// Whether somebody who comes last changes nothing for those in the queue.
+    /// Whether the arrival of `index`, the last one, changes nothing for the other waiters.
     pub(super) fn is_behind(&self, index: u32) -> bool {
         self.settings.order == Order::Fifo && self.waiters.oldest() != Some(index)
     }
 
-    /// The rules have changed: whoever is next by the new ones is to be woken by them.
+    /// Notes that the settings have changed: the next waiter by the new ones is to be woken by them.
     pub(super) fn reorder(&mut self, supply: &dyn Supply, now_ns: u64) {
         self.is_lifo = false;
         if !supply.facts().wants_dates {
-            // Nobody knows since when.
+            // It is not known since when there have been waiters.
             self.busy_since_ns = now_ns;
         }
         self.untime();
     }
 }
 
-/// What is left to be done when the lock has been let go.
+/// Work that is left until the lock has been released.
 impl State {
     fn wake(&mut self, waker: Option<Waker>) {
         if self.first.is_none() {
@@ -375,7 +376,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// The lock, and with it what every turn writes; then what is only read.
+    /// One line holds the lock and what every grant writes; the next one holds what is only read.
     #[cfg(all(target_pointer_width = "64", feature = "std", not(flowgate_tsan)))]
     #[test]
     fn what_every_turn_writes_is_one_cache_line() {

@@ -1,4 +1,4 @@
-//! What the limiter is asked, and what follows: who may enter and stay, who can be served now, and if nobody can, when.
+//! The questions to the limiter: who may enter and stay, and who can be served now. If no waiter can, when.
 
 use super::{ActiveQueue, NEVER_NS, State};
 use crate::clock::Timestamp;
@@ -11,7 +11,7 @@ use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::task::Waker;
 
-/// How many are served without letting go of the lock. Of a small crowd, as few as that others come between them.
+/// How many waiters are served under one hold of the lock. Under shuttle only one, so that others come between.
 const BATCH: usize = if cfg!(flowgate_shuttle) { 1 } else { 32 };
 
 enum Decision {
@@ -21,8 +21,8 @@ enum Decision {
 }
 
 impl ActiveQueue {
-    /// Serves all who can be served at `now_ns`; the poller, who is in the queue and has the ticket `me`, without waking it.
-    /// The lock is let go in between if they are many, and is held again at the end.
+    /// Serves all waiters that can be granted at `now_ns`. The poller, which is in the queue and has the ticket `me`, is
+    /// served without being woken. If there are many, the lock is released in between; it is held again at the end.
     pub(in crate::queue) fn serve<'a>(
         self: &'a Arc<Self>,
         state: LockGuard<'a, State>,
@@ -33,7 +33,8 @@ impl ActiveQueue {
         self.serve_refused(state, supply, now_ns, me, None)
     }
 
-    /// [`serve`](Self::serve), where the limiter has refused the poller with `refusal`, which still holds; none: it has not.
+    /// [`serve`](Self::serve), where the limiter has refused the poller with `refusal`, which still holds (`None`: it has
+    /// not).
     pub(in crate::queue) fn serve_refused<'a>(
         self: &'a Arc<Self>,
         mut state: LockGuard<'a, State>,
@@ -52,7 +53,7 @@ impl ActiveQueue {
             ) {
                 self.end(state);
                 state = self.state.lock();
-                // Others may have served it meanwhile, and a third one may stand in its place.
+                // Others may have served it meanwhile, and a third waiter may have its place.
                 me = me.filter(|&me| state.waiters.progress(me) == Progress::InLine);
             }
             if state.cancelled.is_empty() || state.changes > 0 {
@@ -65,7 +66,7 @@ impl ActiveQueue {
 }
 
 impl State {
-    /// Serves some, and says whether there may be more.
+    /// Serves some waiters, and returns whether there may be more.
     fn serve(
         &mut self,
         served: &Served,
@@ -75,7 +76,7 @@ impl State {
         mut refusal: Option<Denied>,
     ) -> bool {
         if self.changes > 0 {
-            // Who was called to take its turn itself, and looks now, has to be called again.
+            // A waiter that was called to take its grant itself, and looks now, has to be called again.
             self.called.take_if(|(called, _)| me == Some(*called));
             return false;
         }
@@ -107,7 +108,7 @@ impl State {
                         self.wake(waker);
                     }
                     if self.is_blocked() && !supply.facts().has_more {
-                        // Nobody has asked for the next one.
+                        // The limiter has not been asked for the next one.
                         self.held_by = None;
                         return false;
                     }
@@ -122,9 +123,9 @@ impl State {
         true
     }
 
-    /// By which number `next` knows this answer, if it needs no more than that.
+    /// Returns the number by which `next` learns of this answer, if it needs no more than that.
     ///
-    /// Nobody is to look after a time when that has been told.
+    /// A waiter that learns of its grant in this way does not look after the queue, so there must be no time to wait for.
     fn number_to_show(&self, next: u32, answer: Answer) -> Option<u64> {
         let is_granted = matches!(answer, Answer::Granted { .. });
         let is_timeless = self.service_ns == NEVER_NS && !self.waiters.keeps_receipts();
@@ -135,12 +136,13 @@ impl State {
         }
     }
 
-    /// Whether the next in the queue waits for what no clock tells, as the one before it did.
+    /// Whether the next waiter waits for an event that no clock predicts, as the one before it did.
     fn is_blocked(&self) -> bool {
         self.service_ns == NEVER_NS && !self.tells_time() && !self.waiters.is_empty()
     }
 
-    /// What becomes of `next`. `known` is what the limiter has refused it with when it came, and would now, for that time.
+    /// Decides what becomes of `next`. `known` is the refusal that it got from the limiter when it came, and would get now,
+    /// for that time.
     fn decide(
         &mut self,
         supply: &dyn Supply,
@@ -155,13 +157,14 @@ impl State {
         if is_own_affair {
             at_ns = at_ns.max(now_ns);
         }
-        // A clock may have run backward, and others may have read it after the caller did: what it has told is past.
+        // A clock may have run backward, and others may have read it after the caller did: the times that it returned are
+        // past.
         let now_ns = now_ns.max(at_ns);
         if at_ns > request.deadline_ns {
             let denied = match self.held_by {
                 Some(_) => self.not_yet(now_ns),
                 None if !supply.facts().is_timed => Denied::busy(),
-                // Nobody has been asked yet, so that it is the time alone that it missed.
+                // The limiter has not been asked yet, so that it is the time alone that it missed.
                 None => Denied::later(1, 1),
             };
             return Decision::Now(Answer::Refused(denied));
@@ -211,7 +214,7 @@ impl State {
                 None => return Decision::Now(Answer::Refused(denied)),
             }
             if at_ns > request.deadline_ns {
-                // By how much its patience is too short.
+                // By how much its timeout is too short.
                 let wait_ns = at_ns - request.deadline_ns.max(now_ns).min(at_ns - 1);
                 return Decision::Now(Answer::Refused(denied.for_ns(wait_ns)));
             }
@@ -220,9 +223,9 @@ impl State {
     }
 }
 
-/// Newcomers: who may enter and stay, and what they are told beforehand.
+/// New requests: whether they may enter and stay, and what they are told before they wait.
 impl State {
-    /// Lets somebody stand in the queue.
+    /// Adds a waiter to the queue.
     pub(in crate::queue) fn enter(
         &mut self,
         supply: &dyn Supply,
@@ -240,9 +243,9 @@ impl State {
         Some(ticket)
     }
 
-    /// Why `index`, which came last and could not be served, may not stay; or that it may.
+    /// Returns an error if `index`, which came last and could not be served, may not stay.
     ///
-    /// Others may have to leave instead, and are told.
+    /// Other waiters may have to leave instead, and are told.
     pub(in crate::queue) fn may_stay(
         &mut self,
         supply: &dyn Supply,
@@ -271,7 +274,7 @@ impl State {
             Some(denied) if wait.is_none() && !denied.is_busy() => {
                 return Err(denied);
             }
-            // Hopeless, even if nobody ahead takes any longer than they must.
+            // Certain to miss the deadline, even if the waiters ahead take as little time as they can.
             Some(denied) if wait_ns > patience_ns => {
                 return Err(denied.for_ns(wait_ns - patience_ns));
             }
@@ -306,8 +309,8 @@ impl State {
         Ok(())
     }
 
-    /// After a change of what a token is and what can ever be granted: who asked for a token asks for one still, and
-    /// who asks for too much is refused.
+    /// Adapts the waiters after a change of what a token is and what can ever be granted. A request for one token stays one,
+    /// and a request for too much is refused.
     pub(in crate::queue) fn restate(&mut self, supply: &dyn Supply, now_ns: u64) {
         let (now, token) = (Timestamp::from_nanos(now_ns), supply.facts().token);
         let mut seen = self.waiters.oldest();
@@ -324,7 +327,7 @@ impl State {
         }
     }
 
-    /// How long a newcomer would have to wait for those in the queue; none if nobody is.
+    /// Returns the refusal of a new request, which has to wait for the queue; `None` if the queue is empty.
     pub(in crate::queue) fn behind_all(
         &self,
         supply: &dyn Supply,
@@ -342,7 +345,7 @@ impl State {
         let not_yet = self.not_yet(now_ns);
         match denied {
             Some(denied) if denied.is_never() => Some(denied),
-            // Who is first is not known to go, and so nobody behind.
+            // It is not known when the first waiter can go, so it is not known for those behind it.
             _ if not_yet.is_busy() => Some(not_yet),
             Some(denied) if denied.is_busy() => Some(denied),
             Some(denied) if denied.retry_after() >= not_yet.retry_after() => Some(denied),
@@ -350,7 +353,7 @@ impl State {
         }
     }
 
-    /// What there is to say before the next in the queue has been served.
+    /// Returns the refusal that holds until the next waiter has been served.
     pub(in crate::queue) fn not_yet(&self, now_ns: u64) -> Denied {
         match (self.due_ns, self.held_by) {
             (NEVER_NS, held_by) => held_by.unwrap_or(Denied::busy()),

@@ -53,7 +53,7 @@ fn c2_those_in_line_are_dated_when_their_tokens_came() {
     });
 }
 
-/// The clock stands still, so whoever waits is helped by what is given back, or not at all.
+/// The clock stands still, so a waiter is helped by what is given back, or not at all.
 #[test]
 fn c5_a_refund_meets_somebody_who_enters_the_line() {
     explore(|| {
@@ -96,7 +96,7 @@ fn c5_a_refund_meets_somebody_who_gives_up() {
     });
 }
 
-/// At the old rate nobody would be served before the clock stands still.
+/// At the old rate, no waiter would be served before the clock stands still.
 #[test]
 fn a_faster_quota_meets_those_who_wait_while_the_clock_moves() {
     explore(|| {
@@ -170,7 +170,7 @@ fn c4_a_clock_that_runs_backward_meets_those_who_wait() {
             threads.spawn(|| ledger.pass_by(bucket.acquire()));
             threads.spawn(|| {
                 walk(&time, [12, 3, 25, 8, 60]);
-                // Who looks when it is early again may have to be called once more.
+                // A waiter that looks when it is early again may have to be called once more.
                 walk_until_none_is(&left, &time, A_WHILE_NS);
             });
         });
@@ -178,7 +178,7 @@ fn c4_a_clock_that_runs_backward_meets_those_who_wait() {
     });
 }
 
-/// A task in the queue that nobody polls costs the others a millisecond, and no more.
+/// A task in the queue that is never polled again costs the others a millisecond, and no more.
 #[test]
 fn c6_somebody_who_does_not_look_holds_up_nobody() {
     explore(|| {
@@ -238,7 +238,7 @@ fn c6_a_newcomer_meets_somebody_who_enters_the_line() {
                 let came_second = stood.load(SeqCst) == 1;
                 let taken = bucket.take_up_to(1) + u64::from(bucket.try_acquire().is_ok());
                 assert!(!came_second || taken == 0, "it overtook");
-                // One for whoever is left, whichever way it went.
+                // One token for the waiter that is left, whichever way it went.
                 time.advance(Duration::from_nanos(taken * INTERVAL_NS));
                 bucket.refund(taken);
             });
@@ -248,7 +248,7 @@ fn c6_a_newcomer_meets_somebody_who_enters_the_line() {
     });
 }
 
-/// Who waits moves up when a reservation ahead of it is given back.
+/// A waiter moves up when a reservation ahead of it is given back.
 #[test]
 fn c5_a_reservation_that_is_cancelled_meets_those_who_wait() {
     explore(|| {
@@ -276,7 +276,7 @@ fn deadlines_meet_a_clock_that_moves() {
             for deadline in [at(15), at(21)] {
                 let (bucket, ledger) = (&bucket, &ledger);
                 threads.spawn(move || match ledger.wait(bucket.acquire().by(deadline)) {
-                    // Who comes after its deadline counts as in time.
+                    // A waiter that comes after its deadline counts as in time.
                     Ok(_) => {}
                     Err(denied) => assert!(denied.retry_after().is_some(), "{denied:?}"),
                 });
@@ -328,7 +328,7 @@ fn c1_ticks_that_end_half_way_meet_those_who_wait() {
                 for _ in 0..2 {
                     enter(block_on(ticks.tick()).expect("nothing is refused"));
                 }
-                // A tick that is under way, and perhaps has come, is given up.
+                // A tick that is in flight, and perhaps has come, is given up.
                 left.fetch_add(1, SeqCst);
                 match leave_early(ticks.tick()) {
                     Some(last) => enter(last.expect("nothing is refused")),
@@ -380,7 +380,7 @@ fn c1_both_spacings_in_one_line() {
     });
 }
 
-/// Who has been called to take its turn itself leaves, and somebody else comes into its place while the queue stands
+/// A waiter that has been called to take its grant itself leaves. Another one comes into its place while the queue stands
 /// still for a change.
 #[test]
 fn c6_somebody_who_is_called_and_gives_up_meets_a_change_and_a_newcomer() {
@@ -413,7 +413,7 @@ fn poll(wait: &mut Pin<Box<Acquire<&TokenBucket>>>, waker: &Waker) -> Poll<Resul
     wait.as_mut().poll(&mut Context::from_waker(waker))
 }
 
-/// Whether somebody was woken.
+/// Records whether its waiter was woken.
 #[derive(Default)]
 struct Bell(std::sync::atomic::AtomicBool);
 
@@ -429,7 +429,7 @@ impl Wake for Bell {
     }
 }
 
-/// Who has been called looks while the queue stands still for a change, and is called again when that is over.
+/// A waiter that has been called looks while the queue stands still for a change, and is called again after the change.
 #[test]
 fn c6_somebody_who_is_called_and_looks_meets_a_change() {
     explore(|| {
@@ -451,7 +451,7 @@ fn c6_somebody_who_is_called_and_looks_meets_a_change() {
     });
 }
 
-/// The alarm of the turn before goes off while that of the next one, who does not look, is being set.
+/// The alarm of the previous waiter goes off while that of the next one, which does not look, is being set.
 #[test]
 fn c6_somebody_who_does_not_look_is_next_when_the_alarm_before_goes_off() {
     explore(|| {
@@ -483,7 +483,7 @@ fn c6_somebody_who_does_not_look_is_next_when_the_alarm_before_goes_off() {
     });
 }
 
-/// Nobody rings: whoever asks to be woken is woken at once, and asks again until it is time.
+/// A clock without alarms: a caller that asks to be woken is woken immediately, and asks again until it is time.
 struct Watched(ManualClock);
 
 impl Source for Watched {

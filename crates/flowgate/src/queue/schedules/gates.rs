@@ -1,4 +1,4 @@
-//! A token and a slot, or neither.
+//! A token and a permit, or neither.
 
 use super::*;
 use crate::gate::Gate;
@@ -9,7 +9,7 @@ struct Both {
 }
 
 impl Both {
-    /// `tokens` and one more each 10 ns; `slots`.
+    /// A gate with `tokens`, one more each 10 ns, and `slots`.
     fn new(tokens: u64, slots: u32) -> Self {
         let (rate, time) = bucket(tokens);
         let slots = ConcurrencyLimit::builder(slots).clock(&time).build();
@@ -23,7 +23,7 @@ impl Both {
         }
     }
 
-    /// Nobody waits, all slots are free, and all tokens but `granted` are there.
+    /// Asserts that there are no waiters, all slots are free, and all tokens except `granted` are there.
     #[track_caller]
     fn reckon(&self, tokens: u64, granted: u64) {
         assert!(self.gate.queue().is_empty(), "somebody is left in active");
@@ -65,7 +65,7 @@ fn c5_a_gate_meets_releases_and_somebody_who_gives_up() {
     });
 }
 
-/// A deadline may fail for want of a token, at once, or of a slot, when it has come.
+/// A deadline may fail for lack of a token, immediately, or for lack of a slot, when it has come.
 #[test]
 fn a_gate_meets_deadlines() {
     explore(|| {
@@ -94,7 +94,7 @@ fn a_gate_meets_deadlines() {
     });
 }
 
-/// Whichever member holds up those who wait, making more of it possible serves them. The clock stands still.
+/// Making more of either member possible serves the waiters that it holds up. The clock stands still.
 #[test]
 fn a_gate_whose_limits_change_meets_those_who_wait() {
     explore(|| {
@@ -123,7 +123,7 @@ fn a_gate_whose_limits_change_meets_those_who_wait() {
     });
 }
 
-/// Slots are scarcer than tokens, so whoever is refused would have had a token to lose.
+/// Slots are scarcer than tokens, so each refused caller would have had a token to lose.
 #[test]
 fn c5_newcomers_at_a_gate_take_a_token_and_a_slot_or_neither() {
     explore(|| {
@@ -146,7 +146,7 @@ fn c5_newcomers_at_a_gate_take_a_token_and_a_slot_or_neither() {
     });
 }
 
-/// Newcomers stand back while others wait, and take both or neither.
+/// New requests yield to waiters, and take both or neither.
 #[test]
 fn c6_newcomers_at_a_gate_meet_a_release() {
     explore(|| {

@@ -1,14 +1,14 @@
 //! Schedules of the queue: small crowds of threads that meet in it in thousands of orders, chosen by shuttle.
 //!
-//! loom explores every order of two or three threads (`model.rs` here and beside the limiters); this samples those of
-//! whole queues. Every wait is the real future, on a clock that another thread of the scenario moves. A wake-up that is lost leaves
-//! somebody asleep when all others are done, which shuttle reports as a deadlock, with the schedule that led there:
+//! loom explores every order of two or three threads (`model.rs` here and beside the limiters); this module samples those of
+//! whole queues. Every wait is the real future, on a clock that another thread of the scenario moves. A lost wake-up leaves a
+//! thread asleep when all others are done. shuttle reports that as a deadlock, with the schedule that led there:
 //!
 //! ```text
 //! FLOWGATE_SCHEDULE=<schedule> ci/shuttle.sh <scenario>
 //! ```
 //!
-//! Each scenario ends with a reckoning: nobody is left in the queue, and every slot and token is accounted for.
+//! Each scenario ends with a reckoning: no waiter is left in the queue, and every slot and token is accounted for.
 //!
 //! Run by `ci/shuttle.sh`. Clocks are manual: the machine's have no alarms here.
 
@@ -39,8 +39,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::vec::Vec;
 
-/// Runs `scenario` in as many orders as `FLOWGATE_SCHEDULES` says (20,000), by a coin at each step, and as many with few
-/// preemptions at random places (PCT). `FLOWGATE_SEED` chooses others; `FLOWGATE_SCHEDULE` is the one to run instead.
+/// Runs `scenario` in `FLOWGATE_SCHEDULES` orders (20,000), by a coin at each step, and in as many with few preemptions at
+/// random places (PCT). `FLOWGATE_SEED` chooses others; `FLOWGATE_SCHEDULE` is the one to run instead.
 #[track_caller]
 pub(crate) fn explore(scenario: fn()) {
     if let Ok(schedule) = std::env::var("FLOWGATE_SCHEDULE") {
@@ -60,11 +60,11 @@ pub(crate) fn explore(scenario: fn()) {
 
 fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     let mut config = Config::new();
-    // Orderings are loom's affair.
+    // loom checks the memory orderings.
     config.silence_warnings = true;
     // Shuttle's atomics are large, so a limiter that is moved takes most of the default of 32 KiB.
     config.stack_size = 128 * 1024;
-    // Many times what any takes: somebody turns in circles.
+    // Many times what any scenario takes: a thread runs in circles.
     config.max_steps = MaxSteps::FailAfter(100_000);
     Runner::new(scheduler, config).run(scenario);
 }
@@ -80,10 +80,10 @@ pub(crate) fn walk<const N: usize>(time: &ManualClock, instants: [u64; N]) {
     }
 }
 
-/// Long enough for somebody who does not look to be passed over.
+/// Long enough for a waiter that does not look to be passed over.
 const A_WHILE_NS: u64 = 1_000_000;
 
-/// Moves the clock on by `step_ns` at a time until nobody is `left` to wait: how long that takes may depend on when they
+/// Moves the clock on by `step_ns` at a time until no waiter is `left`. How long that takes may depend on when the waiters
 /// come.
 pub(crate) fn walk_until_none_is(left: &AtomicU64, time: &ManualClock, step_ns: u64) {
     while left.load(SeqCst) > 0 {
@@ -92,7 +92,7 @@ pub(crate) fn walk_until_none_is(left: &AtomicU64, time: &ManualClock, step_ns: 
     }
 }
 
-/// Gets in the queue, or perhaps gets what it wants, and leaves in any case. Nothing wakes it.
+/// Gets in the queue, or perhaps gets what it wants, and leaves in any case. It is never woken.
 pub(crate) fn leave_early<F: Future>(wait: F) -> Option<F::Output> {
     let mut wait = pin!(wait);
     match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -101,7 +101,7 @@ pub(crate) fn leave_early<F: Future>(wait: F) -> Option<F::Output> {
     }
 }
 
-/// What happened when, in numbers that only say what came first.
+/// The order of events, in numbers that show only which came first.
 #[derive(Default)]
 struct Moments(AtomicU64);
 
@@ -130,7 +130,7 @@ impl Moments {
     }
 }
 
-/// When somebody came, was in the queue for certain, and knew.
+/// When a caller came, was in the queue for certain, and had its answer.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
     came: u64,
@@ -157,7 +157,7 @@ fn timed_slots(limit: u32) -> (ConcurrencyLimit, ManualClock) {
     (builder.build().expect("a limit within range"), time)
 }
 
-/// How much is in use, as those who use it know.
+/// How much is in use, as the users count it.
 #[derive(Default)]
 struct InUse(AtomicU64);
 
@@ -188,7 +188,7 @@ impl InUse {
     }
 }
 
-/// Nobody waits, and every slot has come back.
+/// Asserts that there are no waiters, and that every slot has come back.
 #[track_caller]
 fn assert_idle(limit: &ConcurrencyLimit) {
     assert!(limit.queue().is_empty(), "somebody is left in active");
@@ -198,7 +198,7 @@ fn assert_idle(limit: &ConcurrencyLimit) {
 
 // Buckets.
 
-/// A token each 10 ns.
+/// The interval between tokens.
 const INTERVAL_NS: u64 = 10;
 
 fn quota(interval_ns: u64, burst: u64) -> Quota {
@@ -207,8 +207,8 @@ fn quota(interval_ns: u64, burst: u64) -> Quota {
         .expect("a quota within range")
 }
 
-/// Holds `tokens`, gets another each 10 ns, and has room for more than it ever gets: whatever is given back comes
-/// back.
+/// Returns a bucket that holds `tokens`, and gets another each 10 ns. It has room for more than it ever gets, so that all
+/// that is given back comes back.
 fn bucket(tokens: u64) -> (TokenBucket, ManualClock) {
     let time = ManualClock::new();
     let builder = TokenBucket::builder(quota(INTERVAL_NS, 1_000_000_000))
@@ -217,7 +217,7 @@ fn bucket(tokens: u64) -> (TokenBucket, ManualClock) {
     (builder.build().expect("within range"), time)
 }
 
-/// Whom a bucket let through, and when.
+/// What a bucket granted, and when.
 #[derive(Default)]
 struct Ledger {
     moments: Moments,
@@ -225,7 +225,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Waits for a turn, and enters it.
+    /// Waits for a grant, and enters it.
     fn wait(&self, wait: Acquire<impl Acquirable<Granted = Grant>>) -> Result<Grant, Denied> {
         let (visit, answer) = self.moments.visit(wait);
         if let Ok(grant) = answer {
@@ -238,14 +238,14 @@ impl Ledger {
         self.turns().push((visit, grant));
     }
 
-    /// [`leave_early`], unless it is let through at once.
+    /// [`leave_early`], unless it is granted immediately.
     fn pass_by(&self, wait: Acquire<impl Acquirable<Granted = Grant>>) {
         if let Some(answer) = leave_early(wait) {
             self.enter_now(answer.expect("nothing is refused"));
         }
     }
 
-    /// Of somebody who may have come at any time.
+    /// Enters the grant of a caller that may have come at any time.
     fn enter_now(&self, grant: Grant) {
         let visit = Visit {
             came: 0,
@@ -263,7 +263,7 @@ impl Ledger {
         self.turns().iter().map(|(_, grant)| grant.units()).sum()
     }
 
-    /// Contract C6: whoever was in the queue first has the earlier date.
+    /// Asserts FIFO fairness (C6): the waiter that was in the queue first has the earlier timestamp.
     #[track_caller]
     fn assert_in_order(&self) {
         let turns = self.turns();
@@ -277,7 +277,8 @@ impl Ledger {
         }
     }
 
-    /// Contract C1 for a bucket that began with `tokens`: by each date, no more than had come by then.
+    /// Asserts that a bucket that began with `tokens` never over-admits (C1): by each timestamp, no more than had come by
+    /// then.
     #[track_caller]
     fn assert_promise(&self, tokens: u64, interval_ns: u64) {
         let mut grants: Vec<Grant> = self.turns().iter().map(|&(_, grant)| grant).collect();
@@ -290,8 +291,8 @@ impl Ledger {
         }
     }
 
-    /// The promise, the order, and every token: `bucket` holds those that it began with and has got since, but for
-    /// those of the turns here.
+    /// Asserts the bound, the order, and that every token is there. `bucket` holds the tokens with which it began and those
+    /// that have come since, except those of the grants here.
     #[track_caller]
     fn reckon(&self, bucket: &TokenBucket, tokens: u64) {
         self.assert_promise(tokens, INTERVAL_NS);

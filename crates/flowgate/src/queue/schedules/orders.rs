@@ -1,9 +1,9 @@
-//! Other orders than that of coming, and changes from one to another.
+//! Other orders than FIFO, and changes from one to another.
 
 use super::*;
 use crate::queue::Order;
 
-/// A full queue sends away its oldest waiter, which may have been granted at that moment.
+/// A full queue refuses its oldest waiter, which may have been granted at that moment.
 #[test]
 fn a_full_line_that_lets_its_oldest_go_meets_a_release() {
     explore(|| {
@@ -25,7 +25,7 @@ fn a_full_line_that_lets_its_oldest_go_meets_a_release() {
     });
 }
 
-/// Whoever came last is next, and need not wait until somebody gives back what the first wants.
+/// The newest waiter is next, and need not wait until what the first one wants is given back.
 #[test]
 fn small_newcomers_meet_a_large_request_that_is_no_longer_next() {
     explore(|| {
@@ -47,7 +47,7 @@ fn small_newcomers_meet_a_large_request_that_is_no_longer_next() {
     });
 }
 
-/// Newcomers take what there is, past those in the queue; who are served when it is given back again.
+/// New requests take what is available, ahead of the waiters. These are served when it is given back again.
 #[test]
 fn newcomers_who_barge_meet_a_release() {
     explore(|| {
@@ -73,7 +73,7 @@ fn newcomers_who_barge_meet_a_release() {
     });
 }
 
-/// Who comes last serves those ahead of it; meanwhile somebody else serves it, and a third one comes into its place.
+/// The newest waiter serves those ahead of it. Meanwhile another caller serves it, and a third one comes into its place.
 #[test]
 fn newcomers_who_serve_others_are_served_meanwhile() {
     explore(|| {
@@ -123,7 +123,7 @@ fn rules_that_change_meet_a_release() {
     });
 }
 
-/// Who is next depends on how long there has been a queue: on the clock.
+/// The next waiter depends on how long there has been a queue, which depends on the clock.
 #[test]
 fn a_line_that_turns_round_meets_a_clock_that_moves() {
     explore(|| {
@@ -145,7 +145,7 @@ fn a_line_that_turns_round_meets_a_clock_that_moves() {
     });
 }
 
-/// Barging: a token goes to whoever takes it, and to one of them alone.
+/// Barging: a token goes to the caller that takes it, and to that one alone.
 #[test]
 fn c1_newcomers_who_barge_meet_a_clock_that_moves() {
     explore(|| {

@@ -1,8 +1,8 @@
-//! A limit's slots are given back while others enter the queue, leave it, or change what there is.
+//! Slots of a limit are given back while other callers enter the queue, leave it, or change the limit.
 
 use super::*;
 
-/// The lost wake-up: a slot is handed to somebody who leaves, and nobody hands it on.
+/// The lost wake-up: a slot is handed to a waiter that leaves, and is not handed on.
 #[test]
 fn c6_a_release_meets_somebody_who_gives_up() {
     explore(|| {
@@ -18,7 +18,7 @@ fn c6_a_release_meets_somebody_who_gives_up() {
     });
 }
 
-/// Early drop, hold and release, as often as it takes to meet all that there is of each other.
+/// Early drop, hold and release, often enough that each meets all stages of the others.
 #[test]
 fn c6_everybody_who_stays_is_served_whoever_leaves() {
     explore(|| {
@@ -142,7 +142,7 @@ fn c6_two_releases_meet_somebody_who_wants_both() {
             threads.spawn(move || drop(other));
         });
         assert_idle(&limit);
-        // Both do not fit at once, so who is told first was granted first.
+        // Both do not fit concurrently, so the one that is told first was granted first.
         let [Some(large), Some(small)] = visits else {
             panic!("both were told")
         };
@@ -151,7 +151,7 @@ fn c6_two_releases_meet_somebody_who_wants_both() {
     });
 }
 
-/// What passes from hand to hand is more than the next one wants, or less, and some of it is left over.
+/// The slots handed on directly are more than the next waiter wants, or fewer, and some of them are left over.
 #[test]
 fn c2_slots_that_come_back_together_meet_those_who_want_parts_of_them() {
     explore(|| {
@@ -171,7 +171,7 @@ fn c2_slots_that_come_back_together_meet_those_who_want_parts_of_them() {
     });
 }
 
-/// Those that are above the limit are not handed on.
+/// Slots above the limit are not handed on.
 #[test]
 fn c1_slots_that_come_back_meet_a_smaller_limit() {
     explore(|| {
@@ -224,7 +224,7 @@ fn c1_a_limit_that_goes_down_and_up_meets_those_who_wait() {
     });
 }
 
-/// More than there are any longer is never granted, and does not keep those behind it waiting.
+/// A request above the new limit is never granted, and does not keep the waiters behind it waiting.
 #[test]
 fn a_smaller_limit_meets_somebody_who_wants_more() {
     explore(|| {
@@ -270,8 +270,8 @@ fn a_smaller_limit_meets_those_who_enter_the_line_for_more() {
     });
 }
 
-/// Who is refused and looks late, and who is served and looks late, while others come after them into the places that
-/// they had.
+/// One waiter is refused and looks late, another is served and looks late. Meanwhile others come after them into the places
+/// that they had.
 #[test]
 fn c6_somebody_who_is_refused_meets_those_who_are_served() {
     explore(|| {
@@ -355,7 +355,7 @@ fn closing_meets_a_release_and_those_who_come() {
     });
 }
 
-/// What was granted and not seen goes on, and with what else comes back serves somebody who wants all.
+/// What was granted and not seen goes on. Together with what else comes back, it serves a waiter that wants all.
 #[test]
 fn c5_what_was_granted_to_somebody_who_has_left_goes_to_a_large_request() {
     explore(|| {
@@ -403,7 +403,7 @@ fn parts_of_a_permit_meet_those_who_wait() {
     });
 }
 
-/// More than are served under one hold of the lock, all of them looked after by one thread.
+/// More waiters than are served under one hold of the lock, all of them looked after by one thread.
 #[test]
 fn one_thread_that_looks_after_many_has_all_of_them_served() {
     const MANY: usize = 40;

@@ -1,4 +1,4 @@
-//! Every other limiter that has a queue: nobody is left in it, and its promise holds.
+//! Every other limiter that has a queue: no waiter is left in it, and its guarantee holds.
 
 use super::*;
 use crate::limiter::Limiter;
@@ -16,14 +16,15 @@ fn two_per_window() -> Quota {
     Quota::new(2, WINDOW).expect("within range")
 }
 
-/// Some wait, one gives up, `change` is made and the clock moves on until all can be served. At most `most` are let
-/// through in any span of one window.
+/// Some callers wait, one gives up, `change` is made, and the clock moves on until all can be served. At most `most` are
+/// granted in any interval of one window.
 #[track_caller]
 fn crowd(limiter: &dyn Limiter, time: &ManualClock, most: u64, change: impl FnOnce() + Send) {
     let ledger = Ledger::default();
     let left = AtomicU64::new(3);
     let spans = Mutex::new(Vec::new());
-    // Who did not wait is dated by its own reading of the clock, and counted when it was let through: no later than now.
+    // A caller that did not wait has the timestamp of its own clock reading. It was counted when it was admitted, no later
+    // than now.
     let note = |grant: Grant| {
         let counted_by = match grant.waited() {
             Duration::ZERO => time.now(),
@@ -87,7 +88,7 @@ fn sliding_window() {
     });
 }
 
-/// What a larger limit makes possible was not so before.
+/// What a larger limit makes possible was not possible before.
 #[test]
 fn c1_those_in_line_are_dated_when_a_larger_limit_let_them_through() {
     explore(|| {
@@ -148,7 +149,7 @@ fn approximate_window() {
     });
 }
 
-/// Its costs are not checked here, but that it lets everybody through.
+/// Its costs are not checked here, only that it lets all waiters through.
 #[test]
 fn warm_up() {
     explore(|| {

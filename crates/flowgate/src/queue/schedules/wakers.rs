@@ -1,4 +1,4 @@
-//! Wakers are anybody's code: they come back into the limiter, panic, and change from one poll to the next.
+//! Wakers are foreign code: they come back into the limiter, panic, and change from one poll to the next.
 
 use super::*;
 use crate::queue::CancelHandle;
@@ -48,7 +48,7 @@ fn a_waker_that_comes_back_into_the_limit() {
         let limit = Arc::new(slots(1));
         let in_use = InUse::default();
         let permit = limit.try_acquire_owned().expect("it is free");
-        // A panic in a waker is nobody's affair, so it is counted whether it gets through.
+        // A panic in a waker is not reported, so the test counts whether the waker finishes.
         let (begun, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let work = {
             let (limit, begun, done) = (Arc::clone(&limit), Arc::clone(&begun), Arc::clone(&done));
@@ -173,7 +173,7 @@ fn a_waker_that_panics_does_not_stop_the_clock() {
                 walk_until_none_is(&left, &time, A_WHILE_NS);
             });
         });
-        // It had its turn, which it never looked for.
+        // It was granted, and never looked.
         let come = time.now().as_nanos() / INTERVAL_NS;
         assert_eq!(bucket.available() + ledger.units() + 1, come);
         drop(broken);
@@ -181,7 +181,7 @@ fn a_waker_that_panics_does_not_stop_the_clock() {
     });
 }
 
-/// Wakes nobody any longer once its task has another.
+/// Stops waking once its task has another waker.
 struct Stale {
     is_current: std::sync::atomic::AtomicBool,
     then: Waker,

@@ -1,20 +1,19 @@
-//! Where the state of a limiter lives that needs more than one number of 64 bits, or parameters that
-//! change while it is used: one 128-bit word, changed by compare-and-swap.
+//! The state of a limiter that needs more than one number of 64 bits, or parameters that change while it is used: one 128-bit
+//! word, changed by compare-and-swap.
 //!
 //! ```text
 //!  127 ································ 16 15 ············ 0
 //!  state, 112 bits                         generation
 //! ```
 //!
-//! What the state means is the limiter's affair. It is handed to a pure step together with the parameters
-//! in force, and what the step makes of it is swapped in if nobody has changed the word meanwhile.
+//! The limiter defines the meaning of the state. The cell passes the state and the current parameters to a pure step, and swaps
+//! the result in if no other thread has changed the word in the meantime.
 //!
 //! # Changing the parameters
 //!
-//! The word announces the generation of the current parameters, which are [`Versioned`]. A change holds
-//! `changing`, fills the version that is not current, and swaps the word for one of the next generation with
-//! the state re-expressed. A decision commits only if its parameters are still current. A refusal
-//! commits nothing; it only needs parameters of one generation.
+//! The word contains the generation of the current parameters, which are [`Versioned`]. A change holds `changing`, fills the
+//! version that is not current, and swaps the word for one of the next generation, with the state re-expressed. A decision
+//! commits only if its parameters are still current. A refusal commits nothing; it only needs parameters of one generation.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
@@ -22,9 +21,9 @@
 //! | `parameters`, version g | decisions of generation g | the change to generation g | `changing`; readers: the tag |
 //! | `changing` | changes | changes | itself |
 //!
-//! A generation is told by 16 bits. A decision that is suspended between its last look at the tag and its
-//! swap, while exactly a multiple of 65,536 changes happen that leave the very same state, would commit with
-//! its old parameters: one operation.
+//! A generation has 16 bits. A decision can be suspended between its last check of the tag and its swap. If exactly a multiple
+//! of 65,536 changes happens in that time, and they leave the very same state, the decision commits with its old parameters:
+//! one operation.
 
 #[cfg(all(test, flowgate_loom))]
 mod model;
@@ -37,9 +36,9 @@ use crate::primitive::versioned::Versioned;
 use crate::primitive::{AtomicU128, Lock, Ordering, const_unless_loom};
 use core::marker::PhantomData;
 
-/// What a limiter needs to know to decide, as `N` words: few, since each decision loads them all.
+/// The values that a limiter needs to decide, as `N` words. They are few, because each decision loads them all.
 pub(crate) trait Parameters<const N: usize>: Sized {
-    /// The words that [`from_words`](Self::from_words) makes an equal value of.
+    /// Returns the words from which [`from_words`](Self::from_words) creates an equal value.
     fn to_words(&self) -> [u64; N];
 
     fn from_words(words: [u64; N]) -> Self;
@@ -59,12 +58,13 @@ pub(crate) struct Cell<P, const N: usize> {
 const STATE_SHIFT: u32 = 16;
 const GENERATION: u128 = (1 << STATE_SHIFT) - 1;
 
-/// The most that a state may be.
+/// The largest state.
 pub(crate) const STATE_MAX: u128 = u128::MAX >> STATE_SHIFT;
 
 impl<P: Parameters<N>, const N: usize> Cell<P, N> {
     const_unless_loom! {
-        /// A cell with the parameters that `words` are, which a trait cannot be asked for in a constant.
+        /// Creates a cell with the parameters in `words`. It takes words because a trait's methods cannot be called in a
+        /// constant.
         pub(crate) const fn new(words: [u64; N], state: u128) -> Self {
             Self {
                 word: AtomicU128::new(state << STATE_SHIFT),
@@ -75,13 +75,13 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
         }
     }
 
-    /// The decision: puts what `step` makes of the state in its place, or tells why it refuses.
+    /// The decision: replaces the state by the result of `step`, or returns the reason of its refusal.
     ///
-    /// One load and one compare-and-swap; a refusal writes nothing. `step` may run several times.
+    /// It takes one load and one compare-and-swap; a refusal writes nothing. `step` may run several times.
     #[inline(always)]
     pub(crate) fn decide<R>(&self, step: impl Fn(&P, u128) -> Result<u128, R>) -> Result<(), R> {
-        // Acquire: pairs with the Release of the change that put this generation in force, through
-        // the relaxed swaps of later decisions, which continue its release sequence.
+        // Acquire: pairs with the Release of the change that made this generation current, through the relaxed swaps of later
+        // decisions, which continue its release sequence.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let Some(parameters) = self.parameters_of(word) else {
@@ -98,7 +98,7 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
         }
     }
 
-    /// Runs `step` on the state until its outcome holds; it may run several times.
+    /// Runs `step` on the state until its outcome can be committed; `step` may run several times.
     pub(crate) fn update<R>(&self, mut step: impl FnMut(&P, u128) -> Step<R>) -> R {
         loop {
             let (parameters, word) = self.seen();
@@ -113,15 +113,15 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
         }
     }
 
-    /// The parameters in force and the state, seen at one instant.
+    /// Returns a consistent snapshot of the current parameters and the state.
     pub(crate) fn view(&self) -> (P, u128) {
         let (parameters, word) = self.seen();
         (parameters, word >> STATE_SHIFT)
     }
 
-    /// Puts new parameters and a new state in force together.
+    /// Replaces the parameters and the state in one step.
     ///
-    /// `change` gets those in force and the state, and may run several times.
+    /// `change` receives the current ones, and may run several times.
     pub(crate) fn reconfigure<R>(&self, mut change: impl FnMut(&P, u128) -> (P, u128, R)) -> R {
         let _changing = self.changing.lock();
         loop {
@@ -151,14 +151,14 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
         }
     }
 
-    /// The parameters of the generation that `word` names; none if that is no longer in force.
+    /// Returns the parameters of the generation of `word`; `None` if that generation is no longer current.
     #[inline(always)]
     fn parameters_of(&self, word: u128) -> Option<P> {
         let words = self.parameters.load(generation(word))?;
         Some(P::from_words(words))
     }
 
-    /// Puts `state` in place of that of `word`, which it returns if another is there by now.
+    /// Replaces the state of `word` by `state`. Returns the present word as an error, if that is another.
     #[inline(always)]
     fn swap(&self, word: u128, state: u128) -> Result<u128, u128> {
         debug_assert!(state <= STATE_MAX, "a step left a state of over 112 bits");
@@ -171,7 +171,7 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
     }
 }
 
-/// The generation in force by this word.
+/// Returns the generation of this word.
 const fn generation(word: u128) -> u64 {
     (word & GENERATION) as u64
 }

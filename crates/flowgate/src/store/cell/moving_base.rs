@@ -1,7 +1,7 @@
 //! States of a [`Cell`] that count time from a base, so that they take fewer bits than a whole time.
 //!
-//! The base is one of the parameters. A state that is too far from it to be packed has the base moved, which is a change of
-//! parameters like any other and loses nothing. That is rare; the decision itself has no branch for it but the failed packing.
+//! The base is one of the parameters. If a state is too far from the base to be packed, the base moves. This is a change of
+//! parameters like any other, and loses nothing. It is rare: apart from the failed packing, the decision has no branch for it.
 
 use super::{Cell, Parameters, Step};
 use crate::verdict::Denied;
@@ -12,23 +12,23 @@ pub(crate) trait MovingBase<const N: usize>: Parameters<N> {
 
     fn unpack(&self, word: u128) -> Self::State;
 
-    /// The bits of `state`; none if it is too far from the base.
+    /// Returns the bits of `state`; `None` if the state is too far from the base.
     fn pack(&self, state: Self::State) -> Option<u128>;
 
-    /// Takes `n` units at `now_ns`: the new state, if there is one. To be inlined.
+    /// Takes `n` units at `now_ns`, and returns the new state, if there is one. To be inlined.
     fn take(&self, state: Self::State, now_ns: u64, n: u64) -> Result<Option<Self::State>, Denied>;
 
-    /// The same parameters with the base where `state` fits, and its bits.
+    /// Returns the same parameters with a base at which `state` fits, and its bits.
     fn rebased(&self, state: Self::State) -> (Self, u128);
 }
 
 impl<P: MovingBase<N>, const N: usize> Cell<P, N> {
-    /// The decision: takes as many units as `units` says.
+    /// The decision: takes the number of units that `units` returns.
     #[inline(always)]
     pub(crate) fn take(&self, now_ns: u64, units: impl Fn(&P) -> u64) -> Result<(), Denied> {
         let decided = self.decide(|parameters, word| {
             match parameters.take(parameters.unpack(word), now_ns, units(parameters)) {
-                // A state that the word has no room for is for `take_slowly`, and so is none.
+                // `take_slowly` decides if the word has no room for the state, or if there is no state.
                 Ok(Some(state)) => parameters.pack(state).ok_or(None),
                 Ok(None) => Err(None),
                 Err(denied) => Err(Some(denied)),

@@ -1,21 +1,21 @@
-//! A ring of 128-bit records: what the windows that remember their admissions are kept in.
+//! A ring of 128-bit records. It stores the windows that remember their admissions.
 
 pub(crate) mod sums;
 
 use crate::primitive::{AtomicU128, Ordering};
 use alloc::boxed::Box;
 
-/// A power of two of atomic slots, found by a position that counts on and on.
+/// A power of two of atomic slots, selected by a position that counts up without an end.
 ///
-/// It knows nothing of what is in them. Loads acquire and stores release: whoever reads a record sees
-/// everything that its writer had seen.
+/// The ring does not interpret the records. Loads acquire and stores release: a thread that reads a record sees everything that
+/// the writer of the record had seen.
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: Box<[AtomicU128]>,
 }
 
 impl Ring {
-    /// At least `slots` slots, each with what `first` says of its index.
+    /// Creates a ring of at least `slots` slots, each with the record that `first` returns for its index.
     pub(crate) fn new(slots: u64, first: impl Fn(u64) -> u128) -> Self {
         Self {
             slots: (0..Self::slots_for(slots))
@@ -24,7 +24,7 @@ impl Ring {
         }
     }
 
-    /// How many slots a ring of at least `slots` has; saturates.
+    /// Returns the number of slots of a ring with at least `slots` slots; saturates.
     pub(crate) const fn slots_for(slots: u64) -> u64 {
         match slots.checked_next_power_of_two() {
             Some(slots) => slots,
@@ -32,13 +32,13 @@ impl Ring {
         }
     }
 
-    /// How many slots there are, a power of two.
+    /// Returns the number of slots, a power of two.
     #[inline(always)]
     pub(crate) fn len(&self) -> u64 {
         self.slots.len() as u64
     }
 
-    /// What the slots take, in bytes.
+    /// Returns the memory of the slots, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&*self.slots)
     }
@@ -58,7 +58,7 @@ impl Ring {
         self.slot(position).store(record, Ordering::Release);
     }
 
-    /// Puts `new` in the place of `old`, if that is what is there; may fail for no reason.
+    /// Replaces `old` by `new`, if the slot holds `old`; may fail for no reason.
     #[inline(always)]
     pub(crate) fn replace(&self, position: u64, old: u128, new: u128) -> bool {
         self.slot(position)

@@ -1,4 +1,4 @@
-//! Decisions by a ring of [sums](sliding_window): made on a view of the state, and committed if that still stands.
+//! Decisions by a ring of [sums](sliding_window): made on a view of the state, and committed if the state is still the same.
 
 use super::Ring;
 use crate::algorithm::sliding_window::{History, Sum, Window};
@@ -6,7 +6,7 @@ use crate::primitive::{AtomicU64, Ordering};
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 
-/// All that a decision depends on, as it was in one state, which `newest` and `key` tell.
+/// Everything that a decision depends on, as it was in one state, which `newest` and `key` identify.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<S, K> {
     pub(crate) newest: S,
@@ -17,13 +17,13 @@ pub(crate) struct View<S, K> {
 type Seen<T> = View<<T as Sums>::Sum, <T as Sums>::Key>;
 
 impl<S: Sum, K> View<S, K> {
-    /// Whether `n` more units than there are since `left` are within the limit.
+    /// Returns whether `n` units more than those since `left` are within the limit.
     #[inline(always)]
     fn fits(&self, n: u64, left: S) -> bool {
         self.window.fits(n, self.newest.units_since(left))
     }
 
-    /// The same for an admission that is dated `date_ns`, if it is.
+    /// Returns the view for an admission with the timestamp `date_ns`, if there is one.
     #[inline(always)]
     pub(crate) fn perhaps_dated(mut self, date_ns: Option<u64>) -> Self {
         if let Some(date_ns) = date_ns {
@@ -33,14 +33,14 @@ impl<S: Sum, K> View<S, K> {
     }
 }
 
-/// The refusal at `now_ns` of what fits at `enough_ns`.
+/// Returns the refusal at `now_ns` of a request that fits at `enough_ns`.
 pub(crate) fn denied_until(enough_ns: u128, now_ns: u64) -> Denied {
     Denied::later(enough_ns.saturating_sub(u128::from(now_ns)), 1)
 }
 
 /// A limiter whose state is a history of sums in a ring.
 ///
-/// What is decided by a view is `None` where the state was another by then.
+/// A decision by a view is `None` if the state was another by then.
 pub(crate) trait Sums {
     type Sum: Sum;
     type Key;
@@ -49,20 +49,20 @@ pub(crate) trait Sums {
 
     fn sum(&self, position: u64) -> Self::Sum;
 
-    /// The same, where the newest may not be in the ring yet.
+    /// Returns the sum at `position`. The newest sum may not be in the ring yet.
     #[inline(always)]
     fn sum_seen(&self, view: &Seen<Self>, position: u64) -> Self::Sum {
         let _ = view;
         self.sum(position)
     }
 
-    /// The position of the oldest sum, and how many come after it.
+    /// Returns the position of the oldest sum, and how many come after it.
     fn range(&self, view: &Seen<Self>) -> (u64, u64);
 
-    /// The position of a sum that has left the window, perhaps the last: a hint, that anyone may store at any time.
+    /// The position of a sum that has left the window, perhaps the last. It is a hint that any thread may store at any time.
     fn left(&self) -> &AtomicU64;
 
-    /// Whether the state is still what `view` saw.
+    /// Returns whether the state is still what `view` saw.
     fn stands(&self, view: &Seen<Self>) -> bool;
 
     /// Appends an admission of `n` units, if the state is still what `view` saw.
@@ -84,11 +84,11 @@ pub(crate) trait Sums {
         }
     }
 
-    /// The state at `now_ns`, for an admission that is dated `date_ns`, if it is; none if [`take_otherwise`](Self::take_otherwise)
-    /// has to decide.
+    /// Returns the state at `now_ns`, for an admission with the timestamp `date_ns`, if there is one. Returns `None` if
+    /// [`take_otherwise`](Self::take_otherwise) has to decide.
     fn plain_view(&self, date_ns: Option<u64>, now_ns: u64) -> Option<Seen<Self>>;
 
-    /// The state at `time_ns`, or at the last change if that is later: to append what is counted without being asked.
+    /// Returns the state at `time_ns`, or at the last change if that is later, for units that are counted without a decision.
     fn settled_view(&self, time_ns: u64) -> Seen<Self>;
 
     /// Takes `n` units in any state, and at a time before the last change.
@@ -99,7 +99,7 @@ pub(crate) trait Sums {
         n: u64,
     ) -> Option<Result<(), Denied>>;
 
-    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap, or two where a segment is closed.
+    /// The decision: one clock reading, which the caller has made, and one compare-and-swap, or two if a segment is closed.
     #[inline(always)]
     fn take_by(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Result<(), Denied> {
         loop {
@@ -110,7 +110,7 @@ pub(crate) trait Sums {
                 }
             };
             let first = view.window.first;
-            // Whatever has left bounds what is in the window; so usually nothing has to be looked for.
+            // Every sum that has left bounds what is in the window, so usually no search is needed.
             let hint = self.left().load(Ordering::Relaxed);
             let left = self.sum(hint);
             if left.is_known_before(first) {
@@ -121,7 +121,7 @@ pub(crate) trait Sums {
                     continue;
                 }
                 let next = self.sum_seen(&view, hint.wrapping_add(1));
-                // It is the last that has left, and the next leaves room enough.
+                // It is the last that has left, and the next one leaves enough room.
                 if !next.is_before(first) && view.fits(n, next) && self.stands(&view) {
                     return Err(denied_until(view.window.leaves_ns(next), now_ns));
                 }
@@ -132,7 +132,7 @@ pub(crate) trait Sums {
         }
     }
 
-    /// By a copy of the view, so that the fast way keeps its own in registers.
+    /// Uses a copy of the view, so that the fast way keeps its own in registers.
     #[inline(never)]
     fn take_slowly(&self, view: Seen<Self>, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
         let limit = view.window.limit;
@@ -144,7 +144,7 @@ pub(crate) trait Sums {
         self.stands(&view).then_some(Err(denied))
     }
 
-    /// Takes what fits, up to `n` units: how many.
+    /// Takes the units that fit, up to `n`, and returns how many.
     fn take_most_seen(&self, view: &Seen<Self>, n: u64) -> Option<u64> {
         let history = self.history(view);
         match n.min(history.room()) {
@@ -153,7 +153,7 @@ pub(crate) trait Sums {
         }
     }
 
-    /// [`append`](Self::append), where the last that has left the window is the one `at` places after the oldest.
+    /// [`append`](Self::append), if the last sum that has left the window is the one `at` places after the oldest.
     #[inline(always)]
     fn append_after(&self, view: &Seen<Self>, at: u64, n: u64) -> bool {
         let appended = self.append(view, n);
@@ -164,11 +164,11 @@ pub(crate) trait Sums {
         appended
     }
 
-    /// What a caller at `now_ns` is told of `n` units, at least 1, if `ahead` are taken first, each as soon as it can be: by a
-    /// `view` at `from_ns`.
+    /// Decides about `n` units (at least 1) for a caller at `now_ns`, by a `view` at `from_ns`, if `ahead` units are taken
+    /// first, each as soon as possible.
     ///
-    /// A unit comes a window and a segment, at the least, after the segment of the one that is the limit's number of units
-    /// before it.
+    /// A unit comes at least one window and one segment after the segment of an earlier unit: the one that precedes it by as
+    /// many units as the limit.
     fn look_seen(
         &self,
         view: &Seen<Self>,
@@ -196,7 +196,7 @@ pub(crate) trait Sums {
         }
     }
 
-    /// What fits, and for how long after `now_ns` the window will not be empty, in nanoseconds.
+    /// Returns the units that fit, and for how many nanoseconds after `now_ns` the window will not be empty.
     fn seen(&self, view: &Seen<Self>, now_ns: u64) -> (u64, u128) {
         let history = self.history(view);
         let empty_at_ns = history.judge(view.window.limit).err().unwrap_or(0);
@@ -205,7 +205,7 @@ pub(crate) trait Sums {
     }
 }
 
-/// A ring's units are all of one size.
+/// All units of a ring have the same size.
 pub(crate) fn check_scale(new: &Quota, current: &Quota) -> Result<(), QuotaError> {
     let [new, current] = [new, current].map(Quota::scale);
     match new == current {

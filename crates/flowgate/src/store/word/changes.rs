@@ -1,4 +1,4 @@
-//! What a word needs from the first change of its parameters on.
+//! The data that a word needs from the first change of its parameters on.
 
 use super::cold;
 use super::layout::Narrow;
@@ -16,12 +16,12 @@ pub(super) struct Changes {
     pub(super) stripes: Option<Stripes>,
 }
 
-/// What is in force, for those who change it.
+/// The current parameters, for threads that change them.
 #[derive(Debug)]
 pub(super) struct Config {
     pub(super) generation: u64,
     pub(super) parameters: Parameters,
-    /// For times before [`Parameters::since_ns`]; none while that is 0.
+    /// For times before [`Parameters::since_ns`]; `None` while that is 0.
     pub(super) past: Option<Past>,
 }
 

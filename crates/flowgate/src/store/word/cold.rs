@@ -1,4 +1,4 @@
-//! The [`Parameters`] as words, for all that the 64-bit step does not decide.
+//! The [`Parameters`] as words, for all decisions that the 64-bit step does not make.
 
 use super::parameters::{Layout, Parameters};
 use super::rule::Rule;
@@ -25,7 +25,7 @@ const LAYOUT: usize = 13;
 const BASE_NS: usize = 14;
 pub(super) const WORDS: usize = 15;
 
-/// Less than the length of a window or of an interval, a grid's beginning is never this.
+/// The beginning of a grid is less than the length of a window or of an interval, so it is never this.
 const NO_GRID: u64 = u64::MAX;
 
 const NARROW: u64 = 0;
@@ -72,7 +72,7 @@ pub(super) fn parameters<R: Rule>(version: &Version) -> Parameters {
         false => version.word(index),
     };
     let interval_ns = of_bucket(INTERVAL_NS);
-    // Time that flows has neither.
+    // Continuous time has neither.
     let (credited_ns, grid_ns) = match interval_ns {
         0 if !R::HAS_WINDOWS => (0, NO_GRID),
         _ => (of_bucket(CREDITED_NS), version.word(GRID_NS)),

@@ -3,10 +3,10 @@
 use super::parameters::{Layout, Parameters};
 use super::rule::Rule;
 
-/// What a plain limiter is built with, in as little room as possible. Nothing ever changes it.
+/// The parameters that a plain limiter is built with, in as few bytes as possible. They never change.
 ///
-/// Plain [`Parameters`] have no grid and no interval, share with no stripes, and count the 64-bit state from the clock's origin.
-/// A limiter with others is changed to them when it is built.
+/// Plain [`Parameters`] have no grid and no interval, share with no stripes, and count the 64-bit state from the clock's
+/// origin. A limiter with other parameters is changed to them when it is built.
 #[derive(Debug)]
 pub(super) struct First {
     ticks_per_ns: u64,
@@ -35,7 +35,7 @@ impl First {
         }
     }
 
-    /// Whether that is all of them.
+    /// Returns whether the plain part is all of `parameters`.
     pub(super) fn is_all_of(parameters: &Parameters) -> bool {
         parameters.interval_ns == 0
             && parameters.grid_ns.is_none()

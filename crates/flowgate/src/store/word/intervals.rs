@@ -1,6 +1,6 @@
-//! Limiter time that moves only where an interval ends.
+//! Limiter time that moves only at the end of an interval.
 
-/// An [`Intervals::credited_ns`] of which the clock has no instant.
+/// An [`Intervals::credited_ns`] that is not an instant of the clock.
 pub(crate) const BEFORE_ORIGIN: u64 = u64::MAX;
 
 /// When limiter time moves, and how far.
@@ -17,15 +17,15 @@ pub(crate) const BEFORE_ORIGIN: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Intervals {
     pub(super) interval_ns: u64,
-    /// Less than the interval; none only where limiter time flows.
+    /// Less than the interval; `None` only if limiter time moves continuously.
     pub(super) first_end_ns: Option<u64>,
-    /// The instant until which everything that flowed in was credited when the first interval began. Limiter time stands
-    /// still there until that interval ends. [`BEFORE_ORIGIN`]: where the interval before ended, before the clock's origin.
+    /// The instant until which everything that flowed in was credited when the first interval began. Limiter time stands still
+    /// there until that interval ends. [`BEFORE_ORIGIN`]: the end of the interval before, which was before the clock's origin.
     pub(super) credited_ns: u64,
 }
 
 impl Intervals {
-    /// The limiter time when the clock shows `now_ns`.
+    /// Returns the limiter time when the clock shows `now_ns`.
     // Out of the way of decisions by time that flows.
     #[cold]
     #[inline(never)]
@@ -44,7 +44,7 @@ impl Intervals {
         }
     }
 
-    /// What the clock first shows when limiter time is `ns` or later; `ns` is not 0.
+    /// Returns what the clock first shows when limiter time is `ns` or later; `ns` is not 0.
     #[cold]
     #[inline(never)]
     pub(super) const fn next_move_ns(self, ns: u128) -> u128 {
@@ -60,10 +60,10 @@ impl Intervals {
         }
     }
 
-    /// How far limiter time is ahead of the clock where an interval ends.
+    /// Returns how far limiter time is ahead of the clock at the end of an interval.
     ///
-    /// Limiter time begins at 0. An interval that has begun before the clock's origin counts as a whole one, so limiter time
-    /// is ahead by its part before the origin.
+    /// Limiter time begins at 0. An interval that began before the clock's origin counts as a whole interval. So limiter time
+    /// is ahead by the part of that interval before the origin.
     pub(super) const fn lead_ns(self) -> u64 {
         match self.credited_ns {
             BEFORE_ORIGIN => self.interval_ns - self.first_end_ns(),

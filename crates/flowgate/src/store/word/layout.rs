@@ -8,20 +8,20 @@
 //!                     state                       generation     0
 //! ```
 //!
-//! The state is a time in ticks, in the narrow word since the base, in the wide one since the clock's
-//! origin; what it means is the algorithm's business. Because everything that a step adds to it is scaled
-//! by 2⁸, the flags ride along in bits that no sum of scaled times touches.
+//! The state is a time in ticks: since the base in the narrow word, and since the clock's origin in the wide word. The
+//! algorithm defines its meaning. Every value that a step adds to the state is scaled by 2⁸. So the flags are in bits that no
+//! sum of scaled times touches.
 //!
-//! While the wide word is in use, the narrow one holds the flags alone. Held means that newcomers may not decide
-//! before they have asked at the door; see [`crate::queue`].
+//! While the wide word is in use, the narrow word holds only the flags. *Held* means that new requests must ask at the door
+//! before they may decide; see [`crate::queue`].
 //!
 //! ```text
 //!  shared, 128 bits   127 ···· 40   39 ···· 29   28 ··· 23   22 · 20   19 ···· 8   7 ····· 1   0
 //!                     state         issued       stripe      act       version     generation  0
 //! ```
 //!
-//! The wide word of a limiter with stripes also says how many handfuls these have been issued, and what was last done
-//! to which of them; see [`super::shared`].
+//! The wide word of a limiter with stripes also contains how many portions have been issued to the stripes, and the last
+//! command for a stripe; see [`super::shared`].
 
 /// The 64-bit word.
 pub(crate) struct Narrow;
@@ -30,7 +30,7 @@ impl Narrow {
     const SHIFT: u32 = 8;
     /// A tick, scaled.
     pub(crate) const UNIT: u64 = 1 << Self::SHIFT;
-    /// Generation, and whether it is held.
+    /// Generation, and whether new requests are held.
     pub(crate) const FLAGS: u64 = Self::UNIT - 1;
     pub(crate) const HELD: u64 = 1;
     pub(crate) const GENERATION_SHIFT: u32 = 1;
@@ -47,7 +47,7 @@ impl Narrow {
         word & Self::HELD != 0
     }
 
-    /// Whether the word is of the generation that `tag` stands for.
+    /// Returns whether the word is of the generation that `tag` stands for.
     pub(crate) const fn is_of(word: u64, tag: u64) -> bool {
         (word ^ tag) & (Self::FLAGS & !Self::HELD) == 0
     }
@@ -72,7 +72,7 @@ impl Wide {
         word >> Self::SHIFT
     }
 
-    /// Whether the word is of the generation that `tag` stands for.
+    /// Returns whether the word is of the generation that `tag` stands for.
     pub(crate) const fn is_of(word: u128, tag: u64) -> bool {
         (word ^ tag as u128) & Self::FLAGS == 0
     }
@@ -82,25 +82,25 @@ impl Wide {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shared {
     pub(crate) state: u128,
-    /// Handfuls, of all stripes.
+    /// Portions (`handful_units` each) that are issued to all stripes.
     pub(crate) issued: u64,
-    /// What was done last, and to which stripe.
+    /// The last command, and the stripe that it is for.
     pub(crate) act: Act,
     pub(crate) stripe: usize,
     /// Changes with every change of the word.
     pub(crate) version: u64,
 }
 
-/// What is done to a stripe. It is done when the stripe has the version of the word that says so.
+/// A command for a stripe. It is done when the stripe has the version of the word that contains the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Nothing.
     None,
-    /// It is empty, and nothing is issued to it any longer.
+    /// Empties the stripe. No units are issued to it any longer.
     Clear,
-    /// It keeps what it has, which is about to be given back.
+    /// Fixes the number of its units, which are about to be returned.
     Freeze,
-    /// It gets so many handfuls: 1, 2, 4, 8 or [`Shared::MOST_HANDFULS`].
+    /// Adds this number of portions: 1, 2, 4, 8 or [`Shared::MOST_HANDFULS`].
     Fill(u64),
 }
 
@@ -111,7 +111,7 @@ impl Shared {
     const STRIPE_SHIFT: u32 = 23;
     const ISSUED_SHIFT: u32 = 29;
     const STATE_SHIFT: u32 = 40;
-    /// The first of the acts that fill.
+    /// The first of the commands that fill.
     const FILL: u64 = 3;
 
     pub(crate) const STATE_END: u128 = 1 << (u128::BITS - Self::STATE_SHIFT);
@@ -149,13 +149,13 @@ impl Shared {
         }
     }
 
-    /// Whether the word is of the generation that `tag` stands for.
+    /// Returns whether the word is of the generation that `tag` stands for.
     pub(crate) const fn is_of(word: u128, tag: u64) -> bool {
         (word ^ tag as u128) & Self::GENERATION == 0
     }
 }
 
-/// The bits of the lower half from `shift` up to, not including, `end`.
+/// Returns the bits of the lower half from `shift` up to, but not including, `end`.
 const fn field(word: u128, shift: u32, end: u32) -> u64 {
     (word as u64) >> shift & ((1 << (end - shift)) - 1)
 }

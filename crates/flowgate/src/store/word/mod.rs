@@ -2,48 +2,49 @@
 //!
 //! # Two layouts
 //!
-//! Exactness for every quota takes 128 bits: a day's worth of nanoseconds in steps of 10⁻⁹ ns does not
-//! fit in less. But nearly every quota that is really used fits in 64, and there a decision is faster
-//! than with any 128-bit atomic. So the state is kept in the 64-bit word where it fits
-//! ([`Layout::Narrow`]), counted from a base, and otherwise in the 128-bit one. When the clock gets too
-//! far past the base (after 208 days at 1000 per second, after 5 hours at 999 per second), the next decision
-//! moves the base along with the state that it leaves. Moving it, like moving between the two words, is
-//! a change of parameters like any other, and loses nothing. All layouts run the same step.
+//! Exactness for every quota takes 128 bits: a day in steps of 10⁻⁹ ns does not fit into less. But nearly every quota in real
+//! use fits into 64 bits, and a decision is faster there than with any 128-bit atomic. So the state is kept in the 64-bit word
+//! if it fits ([`Layout::Narrow`]), counted from a base, and otherwise in the 128-bit word. All layouts run the same step.
+//!
+//! The clock can get too far past the base: after 208 days at 1,000 per second, after 5 hours at 999 per second. The next
+//! decision then moves the base, together with the state that it leaves. Moving the base is a change of parameters like any
+//! other, and so is moving between the two words. Neither loses anything.
 //!
 //! # Changing the parameters
 //!
-//! The word announces the generation of the current parameters ([`versioned`](crate::primitive::versioned)). A change holds
-//! `config`, stores the parameters of the next generation, and swaps the word for one of that generation
-//! with the state re-expressed. A decision commits only if its parameters are still current. A
-//! refusal commits nothing; it only needs parameters of one generation.
+//! The word contains the generation of the current parameters ([`versioned`](crate::primitive::versioned)). A change holds
+//! `config`, stores the parameters of the next generation, and swaps the word for one of that generation, with the state
+//! re-expressed. A decision commits only if its parameters are still current. A refusal commits nothing; it only needs
+//! parameters of one generation.
 //!
-//! The 64-bit step has its parameters in `hot`, beside the word and in one version. From the moment when a change overwrites
-//! them until it swaps the word, decisions find another tag and take the other way, `take_slowly`. That goes by `cold`, which
-//! has two versions, so that those of the current generation are always whole.
+//! The parameters of the 64-bit step are in `hot`, next to the word, and in one version. From the time when a change overwrites
+//! them until it swaps the word, decisions find another tag, and use `take_slowly` instead. That method reads `cold`, which has
+//! two versions, so that the parameters of the current generation are always complete.
 //!
-//! With the wide layout on either side there are two words to change. From the narrow one, the wide word is filled
-//! first, which nobody looks at yet. From the wide one, that is changed first, which ends all decisions of the old
-//! generation; a decision that meets the two in disagreement waits for `config`, that is, for the change to end.
+//! If the layout before or after the change is wide, there are two words to change. A change from the narrow layout fills the
+//! wide word first, which no thread reads yet. A change from the wide layout changes the wide word first, which ends all
+//! decisions of the old generation. A decision that finds the two words in disagreement waits for `config`, that is, for the
+//! end of the change.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `narrow` | every decision | decisions (CAS); changes; who holds newcomers | generation in the word |
+//! | `narrow` | every decision | decisions (CAS); changes; threads that hold new requests | generation in the word |
 //! | `wide` | decisions in the wide layout | those decisions (CAS); changes | generation in the word |
 //! | `hot` | 64-bit decisions | changes | `config`; readers: the tag |
-//! | `first` | other decisions, until `changes` are made | nobody | generation 0 |
-//! | `changes` | changes; other decisions | whoever changes something first | made once |
+//! | `first` | other decisions, until `changes` are made | no thread | generation 0 |
+//! | `changes` | changes; other decisions | the first thread that changes something | made once |
 //! | `Changes::cold`, version g | other decisions of generation g | the change to generation g | `config`; readers: the tag |
 //! | `Changes::config` | changes | changes | itself |
 //!
-//! A generation is told by 7 bits in the narrow word and by 14 in the wide one. A decision that is
-//! suspended between its last look at the tag and its swap, while exactly a multiple of 128 changes
-//! happen, would commit with its old parameters: one operation.
+//! A generation has 7 bits in the narrow word and 14 bits in the wide one. A decision can be suspended between its last check
+//! of the tag and its swap. If exactly a multiple of 128 changes happens in that time, the decision commits with its old
+//! parameters: one operation.
 //!
 //! # Memory
 //!
-//! Most limiters keep the parameters that they were built with. So a word has those in `first`, in a few bytes, and
-//! [`Changes`] are made at the first change: of the quota, of the layout, or of the base. A decision never makes them, unless
-//! it makes such a change itself.
+//! Most limiters keep the parameters that they were built with. So a word has these parameters in `first`, in a few bytes.
+//! [`Changes`] are made at the first change of the quota, of the layout, or of the base. A decision makes them only if it makes
+//! such a change itself.
 
 mod changes;
 mod cold;
@@ -76,7 +77,7 @@ use first::First;
 use layout::{Narrow, Shared, Wide};
 use past::{Behind, Past};
 
-/// The state of a limiter that decides by `R`; see the module.
+/// The state of a limiter with the rule `R`; see the module.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Word<R> {
@@ -89,15 +90,16 @@ pub(crate) struct Word<R> {
     rule: PhantomData<R>,
 }
 
-/// The state and the parameters in force, seen at one instant.
+/// A consistent snapshot of the state and the current parameters.
 pub(crate) struct View<'a> {
     pub(crate) parameters: Parameters,
-    /// What the rule makes of it.
+    /// The state as the rule interprets it.
     pub(crate) state: u128,
     /// Limiter time.
     pub(crate) now: u128,
     now_ns: u64,
-    /// If this is a time before the last change of quota. Then `state` is what is seen; `now` is the change, except in windows.
+    /// If this is a time before the last change of quota. Then `state` is what is seen at that time. `now` is the change,
+    /// except in windows.
     behind: Option<&'a Behind>,
     raw: Raw,
 }
@@ -113,14 +115,14 @@ enum Raw {
         word: u128,
         generation: u64,
     },
-    /// Nothing is issued.
+    /// No units are issued to stripes.
     Shared {
         word: u128,
         generation: u64,
     },
 }
 
-/// What the 64-bit step goes by, as long as the word has these flags.
+/// What the 64-bit step uses, as long as the word has these flags.
 struct Terms {
     flags: u64,
     now: u64,
@@ -143,7 +145,7 @@ impl Terms {
 
 impl<R: Rule> Word<R> {
     const_unless_loom! {
-        /// Full at any time; a window in which nothing has been counted. The parameters are plain ([`First`]).
+        /// A limiter that is always full; a window without counts. The parameters are plain ([`First`]).
         pub(crate) const fn new(parameters: Parameters) -> Self {
             let word = Self {
                 narrow: AtomicU64::new(Narrow::pack(0, 0, false)),
@@ -153,7 +155,7 @@ impl<R: Rule> Word<R> {
                 changes: Lazy::new(),
                 rule: PhantomData,
             };
-            // One model explores the making; it would take all others longer.
+            // One model explores the making of the changes; it would slow down all other models.
             #[cfg(flowgate_loom)]
             word.changes();
             word
@@ -167,7 +169,7 @@ impl<R: Rule> Word<R> {
             word.reconfigure(|_, _| (parameters, state, ()));
             return word;
         }
-        // Nobody else has it yet.
+        // No other thread has it yet.
         let narrow = match parameters.layout {
             Layout::Narrow { .. } => Narrow::pack(state, 0, false),
             Layout::Wide | Layout::Shared => Narrow::pack(0, 0, false),
@@ -187,7 +189,7 @@ impl<R: Rule> Word<R> {
         self.changes.get()?.stripes.as_ref()
     }
 
-    /// Takes one token; asks at the `door` while newcomers are held.
+    /// Takes one token; asks at the `door` while new requests are held.
     #[inline]
     pub(crate) fn take_token(
         &self,
@@ -202,7 +204,7 @@ impl<R: Rule> Word<R> {
         )
     }
 
-    /// Takes `n` units; asks at the `door` while newcomers are held.
+    /// Takes `n` units; asks at the `door` while new requests are held.
     #[inline]
     pub(crate) fn take_units(
         &self,
@@ -221,7 +223,7 @@ impl<R: Rule> Word<R> {
         )
     }
 
-    /// Has newcomers ask at the door from now on, or no longer.
+    /// Makes new requests ask at the door from now on, or ends that.
     pub(crate) fn hold(&self, held: bool) {
         if held {
             self.narrow.fetch_or(Narrow::HELD, Ordering::AcqRel);
@@ -233,10 +235,10 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// The decision: one clock reading, which the caller has taken, and one compare-and-swap.
+    /// The decision: one clock reading, which the caller has made, and one compare-and-swap.
     ///
-    /// Everything out of the ordinary, a wide layout, newcomers held at the door, limiter time that moves in
-    /// intervals, a change under way, more than the burst, a new window, is for `take_slowly`.
+    /// `take_slowly` decides all unusual cases: a wide layout, new requests held at the door, limiter time that moves in
+    /// intervals, a change in progress, more than the burst, and a new window.
     #[inline(always)]
     fn take(
         &self,
@@ -245,8 +247,8 @@ impl<R: Rule> Word<R> {
         units: impl Fn(&Parameters) -> u64,
         door: impl Fn() -> Result<(), Denied>,
     ) -> Result<(), Denied> {
-        // Acquire: pairs with the Release of the change that put this generation in force, through
-        // the relaxed swaps of later decisions, which continue its release sequence.
+        // Acquire: pairs with the Release of the change that made this generation current, through the relaxed swaps of later
+        // decisions, which continue its release sequence.
         let word = self.narrow.load(Ordering::Acquire);
         let Some(terms) = self.terms(word, now_ns, &cost) else {
             return self.take_slowly(now_ns, units, door);
@@ -261,7 +263,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// [`take`](Self::take) after somebody else came first, and left `word`.
+    /// [`take`](Self::take), after another thread came first and left `word`.
     #[cold]
     #[inline(never)]
     fn take_among_others(
@@ -276,7 +278,7 @@ impl<R: Rule> Word<R> {
             let Some(terms) = self.terms(word, now_ns, &cost) else {
                 return self.take_slowly(now_ns, units, door);
             };
-            // They are not fetched again from a cache line that others are writing to.
+            // The terms are not loaded again from a cache line that other threads are writing.
             while word & Narrow::FLAGS == terms.flags {
                 match terms.take::<R>(word) {
                     None => return self.take_slowly(now_ns, units, door),
@@ -290,7 +292,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// Those that belong to `word`; none if the 64-bit step is not for this.
+    /// Returns the terms that belong to `word`; `None` if the 64-bit step does not apply.
     #[inline(always)]
     fn terms(
         &self,
@@ -304,8 +306,8 @@ impl<R: Rule> Word<R> {
         let burst = hot.word(hot::BURST_TICKS);
         let cost = cost(hot);
         let ticks_per_ns = hot.word(hot::TICKS_PER_NS);
-        // Last, see `primitive::versioned`: equal flags mean that all of the above is of the word's generation,
-        // and that newcomers are not held.
+        // Last, see `primitive::versioned`: equal flags mean that all values above are of the word's generation, and that new
+        // requests are not held.
         let flags = word & Narrow::FLAGS;
         if hot.tag() & Narrow::FLAGS != flags || elapsed_ns >= span_ns {
             return None;
@@ -320,7 +322,7 @@ impl<R: Rule> Word<R> {
         })
     }
 
-    /// Puts `new` in the place of `word`; the word that is there, if that is another.
+    /// Replaces `word` by `new`. Returns the present word as an error, if that is another.
     #[inline(always)]
     fn put(&self, word: u64, new: u64) -> Result<(), u64> {
         self.narrow
@@ -353,7 +355,7 @@ impl<R: Rule> Word<R> {
         })
     }
 
-    /// Runs `step` on the state until its outcome holds; it may run several times.
+    /// Runs `step` on the state until its outcome can be committed; `step` may run several times.
     pub(crate) fn update<T>(&self, now_ns: u64, mut step: impl FnMut(&View<'_>) -> Step<T>) -> T {
         loop {
             let behind;
@@ -380,8 +382,8 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// [`update`](Self::update) at a time before the last change of quota, where the rule counts in windows; none if the state is
-    /// not what it was any longer.
+    /// [`update`](Self::update) at a time before the last change of quota, if the rule counts in windows; `None` if the state
+    /// has changed.
     #[cold]
     #[inline(never)]
     fn update_behind<T>(
@@ -399,7 +401,7 @@ impl<R: Rule> Word<R> {
         };
         let changes = self.changes();
         let mut config = changes.config.lock();
-        // Each admission at such a time begins a generation: others have not taken any since.
+        // Each admission at such a time begins a generation, so no other admission of that kind has happened since.
         let is_seen = |current| current == stored;
         if config.generation != view.generation()
             || !self.relocate_in(changes, &mut config, &view, state, is_seen)
@@ -410,7 +412,7 @@ impl<R: Rule> Word<R> {
         Some(told)
     }
 
-    /// [`look`](Self::look) likewise.
+    /// [`look`](Self::look) at a time before the last change of quota, likewise.
     #[cold]
     #[inline(never)]
     fn look_behind<T>(&self, now_ns: u64, read: &impl Fn(&View<'_>) -> T) -> Option<T> {
@@ -420,8 +422,8 @@ impl<R: Rule> Word<R> {
         Some(read(&view))
     }
 
-    /// [`update`](Self::update) of the state as it is stored, for a step that decides by a time of its own, which is not before
-    /// the last change of quota.
+    /// [`update`](Self::update) of the stored state, for a step that decides by an explicit time. That time is not before the
+    /// last change of quota.
     pub(crate) fn update_stored<T>(
         &self,
         now_ns: u64,
@@ -440,7 +442,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// What `read` makes of the state and the parameters, as a caller at `now_ns` sees them.
+    /// Returns what `read` makes of the state and the parameters, as a caller at `now_ns` sees them.
     #[inline(always)]
     pub(crate) fn look<T>(&self, now_ns: u64, read: impl Fn(&View<'_>) -> T) -> T {
         loop {
@@ -461,7 +463,8 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// What a caller at `now_ns` sees, before the change to `generation`; none if that is not in force any longer.
+    /// Returns what a caller at `now_ns` sees, before the change to `generation`; `None` if that generation is no longer
+    /// current.
     #[cold]
     #[inline(never)]
     fn behind(&self, now_ns: u64, generation: u64) -> Option<Behind> {
@@ -470,7 +473,7 @@ impl<R: Rule> Word<R> {
         Some(Behind::new::<R>(now_ns, past, config.parameters))
     }
 
-    /// How many units a token is.
+    /// Returns the number of units in a token.
     pub(crate) fn units_per_token(&self) -> u64 {
         loop {
             let word = self.narrow.load(Ordering::Acquire);
@@ -485,11 +488,11 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// The parameters of the generation that `word` announces, and its tag; none if it is not current any longer.
+    /// Returns the parameters of the generation of `word`, and its tag; `None` if the generation is no longer current.
     #[inline(always)]
     fn parameters(&self, word: u64) -> Option<(Parameters, u64)> {
         let Some(changes) = self.changes.get() else {
-            // They are made before the word of any other generation.
+            // The changes are made before the word gets any other generation.
             return Some((self.first.parameters::<R>(), 0));
         };
         let cold = changes.cold.of(word);
@@ -498,8 +501,8 @@ impl<R: Rule> Word<R> {
         Narrow::is_of(word, tag).then_some((parameters, tag))
     }
 
-    /// State and parameters of one generation. By a time before the last change of quota, nothing is to be decided by it.
-    // Handed back from a call, the parameters would be copied twice.
+    /// Returns the state and the parameters of one generation. Do not decide by it at a time before the last change of quota.
+    // If a function returned them, the parameters would be copied twice.
     #[inline(always)]
     pub(crate) fn view(&self, now_ns: u64) -> View<'static> {
         loop {
@@ -579,9 +582,9 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// Puts new parameters and a new state in force together.
+    /// Replaces the parameters and the state in one step.
     ///
-    /// `change` gets those in force and the state, and may run several times.
+    /// `change` receives the current ones, and may run several times.
     pub(crate) fn reconfigure<T>(
         &self,
         change: impl FnMut(&Parameters, u128) -> (Parameters, u128, T),
@@ -590,7 +593,7 @@ impl<R: Rule> Word<R> {
         self.reconfigure_in(changes, &mut changes.config.lock(), change)
     }
 
-    /// The same, for who has the lock of `config`.
+    /// [`reconfigure`](Self::reconfigure), for a caller that holds the lock of `config`.
     fn reconfigure_in<T>(
         &self,
         changes: &Changes,
@@ -605,7 +608,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// Makes `state` the state in the layout that suits it, if the state is still what `view` saw.
+    /// Stores `state` in the layout that suits it, if the state is still what `view` saw.
     fn relocate(&self, view: &View<'_>, generation: u64, state: u128) -> bool {
         let changes = self.changes();
         let mut config = changes.config.lock();
@@ -621,7 +624,7 @@ impl<R: Rule> Word<R> {
         })
     }
 
-    /// The same, of the generation of `view`, if `is_seen` of the current state.
+    /// [`relocate`](Self::relocate) in the generation of `view`, if `is_seen` returns `true` for the current state.
     fn relocate_in(
         &self,
         changes: &Changes,
@@ -635,14 +638,14 @@ impl<R: Rule> Word<R> {
             is_seen(current).then_some((Parameters { layout, ..*old }, state, ()))
         });
         if moved.is_none() && self.hot.tag() != config.generation << Narrow::GENERATION_SHIFT {
-            // The hot words are of a generation that did not come. It comes now, with the current parameters.
+            // The hot words are of a generation that was not reached. It is reached now, with the current parameters.
             self.reconfigure_in(changes, config, |old, current| (*old, current, ()));
         }
         moved.is_some()
     }
 
-    /// Puts in force what `change` makes of the parameters and the state; none if it makes nothing of
-    /// them, or if a decision came in between.
+    /// Replaces the parameters and the state by those that `change` returns. Returns `None` if `change` returns `None`, or if a
+    /// decision came in between.
     fn try_reconfigure<T>(
         &self,
         changes: &Changes,
@@ -651,7 +654,7 @@ impl<R: Rule> Word<R> {
     ) -> Option<T> {
         let generation = config.generation + 1;
         let old = &config.parameters;
-        // Acquire on both: what follows is computed from what the last decision left.
+        // Acquire on both: the following is computed from what the last decision left.
         let narrow = self.narrow.load(Ordering::Acquire);
         let mut wide = self.wide.load(Ordering::Acquire);
         let state = match old.layout {
@@ -692,7 +695,7 @@ impl<R: Rule> Word<R> {
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         match old.layout {
             Layout::Narrow { .. } => {
-                // First, as nobody looks at it yet.
+                // First, because no thread reads it yet.
                 self.wide.store(new_wide, Ordering::Release);
                 self.narrow
                     .compare_exchange_weak(narrow, new_narrow, success, failure)
@@ -721,7 +724,7 @@ impl<R: Rule> Word<R> {
         Some(told)
     }
 
-    /// Puts `new` in the place of `word`. Only whether newcomers are held may change meanwhile, and stays as it is then.
+    /// Replaces `word` by `new`. Only the flag that holds new requests may change in the meantime, and it is kept.
     fn put_narrow(&self, mut word: u64, new: u64) {
         let (success, failure) = (Ordering::Release, Ordering::Relaxed);
         while let Err(current) = self.narrow.compare_exchange_weak(
@@ -734,7 +737,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// Has the stripes, if there are any, forget what they know of the centre.
+    /// Makes the stripes, if there are any, forget their notes about the shared state.
     fn has_changed(&self) -> bool {
         if let Some(stripes) = self.stripes() {
             stripes.forget_dryness();
@@ -742,7 +745,7 @@ impl<R: Rule> Word<R> {
         true
     }
 
-    /// Until the change that is under way has ended.
+    /// Waits until the change in progress has ended.
     #[cold]
     fn await_change(&self) {
         drop(self.changes().config.lock());
@@ -750,7 +753,7 @@ impl<R: Rule> Word<R> {
 }
 
 impl Word<TokenBucket> {
-    /// The whole units that the bucket holds at `now_ns`, where the 64-bit step is for this.
+    /// Returns the whole units that the bucket holds at `now_ns`, if the 64-bit step applies.
     #[inline(always)]
     pub(crate) fn level(&self, now_ns: u64) -> Option<u64> {
         let word = self.narrow.load(Ordering::Acquire);
@@ -761,7 +764,7 @@ impl Word<TokenBucket> {
         level.checked_div(terms.cost)
     }
 
-    /// Takes up to `n` units, where the 64-bit step is for this and nobody else is faster: how many.
+    /// Takes up to `n` units, if the 64-bit step applies and no other thread is faster. Returns how many.
     #[inline(always)]
     pub(crate) fn take_up_to(&self, now_ns: u64, n: u64) -> Option<u64> {
         let word = self.narrow.load(Ordering::Acquire);
@@ -778,7 +781,7 @@ impl Word<TokenBucket> {
         Some(n)
     }
 
-    /// Whether it takes `n` units, where the 64-bit step is for this and nobody else is faster.
+    /// Takes `n` units, if the 64-bit step applies and no other thread is faster. Returns whether it did.
     #[inline(always)]
     pub(crate) fn takes(&self, now_ns: u64, n: u64) -> bool {
         self.takes_cost(now_ns, |hot| n.checked_mul(hot.word(hot::UNIT_TICKS)))
@@ -804,19 +807,19 @@ impl Word<TokenBucket> {
 }
 
 impl Word<FixedWindow> {
-    /// Counts one token in the window that was opened last, over or not, if it has room.
+    /// Counts one token in the window that was opened last, if that window has room. The window may be over.
     #[inline]
     pub(crate) fn take_token_of_window(&self) -> bool {
         self.take_of_window(|hot| Some(hot.word(hot::TOKEN_TICKS)))
     }
 
-    /// Counts `n` units in the window that was opened last, over or not, if it has room.
+    /// Counts `n` units in the window that was opened last, if that window has room. The window may be over.
     #[inline]
     pub(crate) fn take_units_of_window(&self, n: u64) -> bool {
         self.take_of_window(|hot| n.checked_mul(hot.word(hot::UNIT_TICKS)))
     }
 
-    /// As [`Self::take`], without a clock: what takes one is not done.
+    /// As [`Self::take`], but without reading a clock. Returns `false` if the decision needs one.
     #[inline(always)]
     fn take_of_window(&self, cost: impl Fn(&hot::Version) -> Option<u64>) -> bool {
         let mut word = self.narrow.load(Ordering::Acquire);
@@ -829,8 +832,8 @@ impl Word<FixedWindow> {
             if hot.tag() & Narrow::FLAGS != flags {
                 return false;
             }
-            // The digits below a nanosecond and above the flags. None are set: no window has been opened, or
-            // this is the wide layout.
+            // The digits below a nanosecond and above the flags. If none is set, no window has been opened, or this is the
+            // wide layout.
             let count = word & ticks_per_ns.wrapping_sub(Narrow::UNIT);
             let Some(cost) = cost.filter(|&cost| count != 0 && cost <= limit.saturating_sub(count))
             else {
@@ -859,14 +862,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Becomes what a caller sees at a time before the last change.
+    /// Changes this view to what a caller sees at a time before the last change.
     fn step_behind(&mut self, behind: &'a Behind) {
         self.now = behind.change;
         self.state = behind.seen(self.state);
         self.behind = Some(behind);
     }
 
-    /// A refusal until `missing` ticks from now.
+    /// Returns a refusal until `missing` ticks from now.
     pub(crate) fn denied(&self, missing: u128) -> Denied {
         if self.is_plain() || self.parameters.window_ns > 0 {
             return Denied::later(missing, self.parameters.ticks_per_ns);
@@ -875,13 +878,13 @@ impl<'a> View<'a> {
         Denied::later(enough_ns.saturating_sub(u128::from(self.now_ns)), 1)
     }
 
-    /// Whether limiter time is that of the clock.
+    /// Returns whether limiter time is the clock's time.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.parameters.interval_ns == 0 && self.behind.is_none()
     }
 
-    /// When limiter time that is later than now is reached on the clock.
+    /// Returns when the clock reaches the limiter time `later`, which is later than now.
     pub(crate) fn ns_of(&self, later: u128) -> u128 {
         let parameters = &self.parameters;
         match self.behind {
@@ -890,7 +893,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What is stored of `state`, which is what this view's became.
+    /// Returns what is stored of `state`, which was derived from the state of this view.
     #[inline(always)]
     pub(crate) fn stored(&self, state: u128) -> u128 {
         match self.behind {
@@ -899,7 +902,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The clock's time, which limiter time may lag behind.
+    /// Returns the clock's time, which may be ahead of limiter time.
     pub(crate) fn now_ns(&self) -> u64 {
         self.now_ns
     }

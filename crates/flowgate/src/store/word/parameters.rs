@@ -1,28 +1,28 @@
-//! The integers that a quota comes down to.
+//! The integers that represent a quota.
 
 use super::intervals::Intervals;
 use super::layout::Shared;
 use crate::algorithm::mul_div::mul_div;
 use crate::quota::{Quota, TICKS_END};
 
-/// The most that an arrival time may be, in ticks: limiter times up to twice `u64::MAX` ns, a burst and a debt after
-/// them, stay below it.
+/// The largest arrival time, in ticks: limiter times up to twice `u64::MAX` ns, with a burst and a debt after them, stay below
+/// it.
 const TAT_END: u128 = (1 << 96) + (1 << 94);
 
-/// What is left of 128 bits beside the flags.
+/// The number of states that fit into 128 bits beside the flags.
 const WIDE_STATE_END: u128 = 1 << 113;
 
-/// Bounds within which every sum of the 64-bit step stays below its 2⁵⁶ ticks, all counted from the
-/// base: now + burst + debt ≤ 2⁵⁵, and what is stored, at most 2⁵⁵, plus a cost, burst + debt.
+/// Bounds within which every sum of the 64-bit step stays below its 2⁵⁶ ticks. All are counted from the base: now + burst +
+/// debt ≤ 2⁵⁵, and the stored state, at most 2⁵⁵, plus a cost, burst + debt.
 const NARROW_NOW_TICKS: u64 = 1 << 54;
 const NARROW_BURST_TICKS: u128 = 1 << 53;
 const NARROW_STATE_TICKS: u128 = 1 << 55;
 
-/// A base that would have to move more often than every second is not worth having.
+/// A base that would have to move more often than every second is not worth its cost.
 const NARROW_SPAN_NS: u64 = 1 << 30;
 
-/// What a decision needs to know, in ticks of which `ticks_per_ns` make a nanosecond and `unit_ticks`
-/// a unit (a token, or the part of it that [`Quota::units_per_token`] names).
+/// The values that a decision needs, in ticks. A nanosecond has `ticks_per_ns` ticks, and a unit has `unit_ticks` ticks. A unit
+/// is a token, or the part of a token that [`Quota::units_per_token`] sets.
 ///
 /// In a window, `burst_units` is the limit, and there is no debt and no interval.
 #[derive(Clone, Copy, Debug)]
@@ -32,22 +32,22 @@ pub(crate) struct Parameters {
     pub(crate) units_per_token: u64,
     pub(crate) burst_units: u64,
     pub(crate) debt_units: u64,
-    /// Limiter time moves only where an interval of this length ends; 0: it flows.
+    /// Limiter time moves only at the end of an interval of this length; 0: it moves continuously.
     pub(crate) interval_ns: u64,
     /// See [`Intervals`].
     pub(crate) credited_ns: u64,
-    /// The length of a window; 0 where there are none.
+    /// The length of a window; 0 if there are none.
     pub(crate) window_ns: u64,
-    /// The first instant at which a window begins, or an interval ends, if all do a whole number of windows or intervals
-    /// apart; otherwise a window begins when something is counted while none is open.
+    /// The first instant at which a window begins, or an interval ends, if all of them are a whole number of windows or
+    /// intervals apart. Otherwise a window begins when a unit is counted while no window is open.
     pub(crate) grid_ns: Option<u64>,
-    /// Counts changes of quota; a change of layout is none.
+    /// Counts changes of quota; a change of layout does not count.
     pub(crate) epoch: u64,
-    /// The instant of the last change of quota; 0: none, or none that has to be told from the time before it.
+    /// The instant of the last change of quota; 0: none, or none that must be distinguished from the time before it.
     pub(crate) since_ns: u64,
-    /// How far past its base the clock may be in the narrow layout; 0 where that cannot be used.
+    /// How far past its base the clock may be in the narrow layout; 0 if that layout cannot be used.
     pub(crate) narrow_span_ns: u64,
-    /// The least that a stripe is issued, in units; 0 where there are none, or there is too little to share.
+    /// The smallest portion that a stripe is issued, in units; 0 if there are no stripes, or too little to share.
     pub(crate) handful_units: u64,
     pub(crate) layout: Layout,
 }
@@ -59,11 +59,11 @@ pub(crate) enum Layout {
     Narrow { base_ns: u64 },
     /// In 128 bits, as a time counted from the clock's origin.
     Wide,
-    /// As that, beside what stripes have been issued.
+    /// As `Wide`, together with what stripes have been issued.
     Shared,
 }
 
-/// What a stripe may be issued at the most, of the 2²⁰ units that it could hold. More would hardly be faster.
+/// The largest number of units that a stripe is issued, of the 2²⁰ units that it could hold. More would hardly be faster.
 const MOST_ISSUED_UNITS: u64 = 1 << 16;
 
 impl Parameters {
@@ -92,8 +92,8 @@ impl Parameters {
         parameters
     }
 
-    /// At most `limit` units in a window, where 2 to the power of `count_bits` ticks are a nanosecond, so that
-    /// a time in whole nanoseconds leaves room for a count.
+    /// At most `limit` units in a window. A nanosecond has 2 to the power of `count_bits` ticks, so that a time in whole
+    /// nanoseconds leaves room for a count.
     pub(crate) const fn for_window(
         limit: u64,
         units_per_token: u64,
@@ -130,7 +130,7 @@ impl Parameters {
         }
     }
 
-    /// The largest debt, in units, that can be kept beside every instant and burst.
+    /// Returns the largest debt, in units, that can be kept together with every instant and burst.
     pub(crate) const fn most_debt(quota: &Quota) -> u64 {
         let most = (TICKS_END - 1) / quota.ratio().nanos as u128;
         if most < u64::MAX as u128 {
@@ -140,16 +140,16 @@ impl Parameters {
         }
     }
 
-    /// The most units that can be overdrawn.
+    /// Returns the largest number of units that can be overdrawn.
     pub(crate) const fn most_overdrawn(&self) -> u64 {
         self.burst_units.saturating_add(self.debt_units)
     }
 
-    /// The layout for the state `state` at `now_ns`.
+    /// Returns the layout for the state `state` at `now_ns`.
     ///
-    /// The base lies before both, with some room for threads that read the clock a while ago. They
-    /// are decided rightly also from before the base, only not by the 64-bit step. So the base is never before the last
-    /// change of quota: a time before that takes more than the 64-bit step, which then costs all others nothing.
+    /// The base lies before both, with some room for threads that read the clock a while ago. Requests from before the base are
+    /// also decided correctly, but not by the 64-bit step. So the base is never before the last change of quota: a time before
+    /// that change takes more than the 64-bit step, which then costs other requests nothing.
     pub(crate) const fn layout_for(&self, now_ns: u64, state: u128) -> Layout {
         if self.handful_units > 0 && self.holds_in(Layout::Shared, state) {
             return Layout::Shared;
@@ -161,7 +161,7 @@ impl Parameters {
             now_ns
         };
         let base_ns = first_ns.saturating_sub(self.narrow_span_ns / 8);
-        // A stale time, minus the base, then wraps to more than the span and never to less.
+        // A stale time minus the base then wraps to more than the span, and never to less.
         let last_ns = u64::MAX - self.narrow_span_ns;
         let base_ns = if base_ns < last_ns { base_ns } else { last_ns };
         // Time that moves in intervals has no 64-bit step.
@@ -178,17 +178,17 @@ impl Parameters {
         }
     }
 
-    /// Whether every state is kept in the wide layout.
+    /// Returns whether every state is kept in the wide layout.
     pub(crate) const fn is_always_wide(&self) -> bool {
         self.narrow_span_ns == 0 && self.handful_units == 0
     }
 
-    /// Whether a narrow layout with this base is still good at `now_ns`.
+    /// Returns whether a narrow layout with this base is still valid at `now_ns`.
     pub(crate) const fn reaches(&self, base_ns: u64, now_ns: u64) -> bool {
         now_ns.saturating_sub(base_ns) < self.narrow_span_ns
     }
 
-    /// Whether this layout has room for the state `state`.
+    /// Returns whether this layout has room for the state `state`.
     pub(crate) const fn holds(&self, state: u128) -> bool {
         self.holds_in(self.layout, state)
     }
@@ -204,10 +204,10 @@ impl Parameters {
         }
     }
 
-    /// With so many stripes to share with, in `state`.
+    /// Returns the parameters for sharing with `stripes` stripes, in `state`.
     ///
-    /// Together they are issued an eighth of the burst at the most, so that the centre is the last to run dry. A
-    /// handful is a token at least, and every instant of the clock has to leave room for what is kept beside it.
+    /// Together, the stripes are issued at most 1/8 of the burst, so that the shared state is the last to run out. A portion is
+    /// at least one token, and every instant of the clock must leave room for the data that is kept beside it.
     pub(crate) fn shared(mut self, stripes: usize, state: u128) -> Self {
         let most = self.burst_units / 8 / stripes as u64;
         let handful = most.min(MOST_ISSUED_UNITS) / Shared::MOST_HANDFULS;
@@ -224,12 +224,12 @@ impl Parameters {
         self
     }
 
-    /// So many nanoseconds.
+    /// Returns the ticks in `ns` nanoseconds.
     pub(crate) const fn ticks_in(&self, ns: u64) -> u128 {
         ns as u128 * self.ticks_per_ns as u128
     }
 
-    /// `state`, or the last instant there is, where it has to be told to wait that long.
+    /// Returns `state`, or the last instant, if a wait until then must be representable.
     pub(crate) const fn saturated(state: u128) -> u128 {
         if state < TAT_END { state } else { TAT_END }
     }
@@ -242,23 +242,23 @@ impl Parameters {
         self.ticks(self.debt_units)
     }
 
-    /// The price of a whole token.
+    /// Returns the cost of a whole token.
     pub(crate) const fn token_ticks(&self) -> u128 {
         self.ticks(self.units_per_token)
     }
 
-    /// The price of so many units.
+    /// Returns the cost of `units` units.
     pub(crate) const fn ticks(&self, units: u64) -> u128 {
         units as u128 * self.unit_ticks as u128
     }
 
-    /// The ticks of these parameters that cost as many tokens as `ticks` of `old` do, rounded up.
+    /// Returns the ticks of these parameters that cost as many tokens as `ticks` of `old` do, rounded up.
     pub(crate) fn tokens_up(&self, old: &Self, ticks: u128) -> u128 {
         let (quotient, is_cut) = mul_div(ticks, self.token_ticks(), old.token_ticks());
         quotient.saturating_add(u128::from(is_cut))
     }
 
-    /// The first instant at which limiter time is `ns` or later.
+    /// Returns the first instant at which limiter time is `ns` or later.
     pub(crate) const fn next_move_ns(&self, ns: u128) -> u128 {
         if self.interval_ns == 0 || ns == 0 {
             ns
@@ -275,7 +275,7 @@ impl Parameters {
         }
     }
 
-    /// No limiter time is later when the clock shows `ns`.
+    /// Returns a bound: when the clock shows `ns`, no limiter time is later.
     pub(crate) const fn latest_ticks(&self, ns: u64) -> u128 {
         self.ticks_in(ns) + self.ticks_in(self.intervals().lead_ns())
     }

@@ -1,8 +1,8 @@
 //! Times before the last change of quota.
 //!
-//! A change re-expresses the state as of its own instant, in ticks of the new rate. Before that instant the new rate says
-//! nothing: tokens flowed in at the old one. A caller that brings such a time (it read the clock before the change, or its clock
-//! was set back) is therefore decided at the instant of the change, less the tokens that flowed in between:
+//! A change re-expresses the state as of its own instant, in ticks of the new rate. The new rate does not apply before that
+//! instant: tokens flowed in at the old rate. A caller can bring such a time if it read the clock before the change, or if its
+//! clock was set back. Its request is decided at the instant of the change, less the tokens that flowed in between:
 //!
 //! ```text
 //!  tokens                                  ╭── new rate
@@ -14,9 +14,9 @@
 //!                  now              change
 //! ```
 //!
-//! So no token is granted twice: what flowed in before the change counts once, and only from when it did. If the bucket was full
-//! before the change, nothing flowed in after that. Of the times before the change before the last one, no more is known
-//! than that no token needs to be there: they are refused until that change.
+//! So no token is granted twice: tokens that flowed in before the change count once, and only from the time when they did. If
+//! the bucket was full before the change, nothing flowed in after that. For times before the previous change, the limiter only
+//! knows that no token needs to be available. Requests at these times are refused until that change.
 //!
 //! That is so for tokens; for windows, see [`windows_behind`](super::windows_behind).
 
@@ -24,7 +24,7 @@ use super::parameters::Parameters;
 use super::rule::Rule;
 use crate::algorithm::mul_div::mul_div;
 
-/// What a limiter keeps of the time before its last change of quota.
+/// What a limiter stores about the time before its last change of quota.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Past {
     /// The parameters until the change.
@@ -39,13 +39,13 @@ pub(super) struct Behind {
     pub(super) past: Past,
     pub(super) new: Parameters,
     pub(super) now_ns: u64,
-    /// The change, as limiter time.
+    /// The instant of the change, as limiter time.
     pub(super) change: u128,
     /// What flowed in from now until the change, in ticks.
     missing: u128,
 }
 
-/// More than any bucket holds or owes.
+/// More than any bucket holds, and more than any debt.
 const MOST_MISSING: u128 = 1 << 96;
 
 impl Past {
@@ -75,17 +75,17 @@ impl Behind {
         behind
     }
 
-    /// What is seen of the state that is stored.
+    /// Returns what a caller sees of the stored state.
     pub(super) fn seen(&self, stored: u128) -> u128 {
         stored.max(self.change) + self.missing
     }
 
-    /// What is stored of a state that has become of one that was seen.
+    /// Returns what is stored of a state that was derived from one that was seen.
     pub(super) fn stored(&self, seen: u128) -> u128 {
         seen - self.missing
     }
 
-    /// The first instant at which there are `short` ticks more than now.
+    /// Returns the first instant at which there are `short` ticks more than now.
     #[cold]
     #[inline(never)]
     pub(super) fn instant(&self, short: u128) -> u128 {
@@ -100,7 +100,7 @@ impl Behind {
         }
     }
 
-    /// The first instant, before the change, at which at most `most` is missing.
+    /// Returns the first instant, before the change, at which at most `most` is missing.
     fn first_with(&self, most: u128) -> u128 {
         let old = &self.past.old;
         let known_ns = self.now_ns.max(old.since_ns);
@@ -112,7 +112,7 @@ impl Behind {
         old.next_move_ns(ns.div_ceil(u128::from(old.ticks_per_ns)))
     }
 
-    /// What flowed in from `ns` until the change.
+    /// Returns what flowed in from `ns` until the change.
     fn missing_at(&self, ns: u64) -> u128 {
         let (old, new) = (&self.past.old, &self.new);
         let known = old.now_ticks(ns.max(old.since_ns));

@@ -1,4 +1,4 @@
-//! What the word is told to do with its state.
+//! How the word changes its state.
 
 use super::View;
 use crate::algorithm::{fixed_window, token_bucket};
@@ -6,11 +6,11 @@ use core::fmt::Debug;
 
 /// An algorithm whose state is one number of ticks.
 pub(crate) trait Rule: Debug + 'static {
-    /// Whether it counts in windows. They have no debt and no interval; others have no windows.
+    /// Whether it counts in windows. Rules with windows have no debt and no interval; other rules have no windows.
     const HAS_WINDOWS: bool;
 
-    /// Decides on `cost` at `now`, in the 64-bit layout: the new state, or how many ticks are missing.
-    /// `None` if that takes more than is at hand, and [`take`](Self::take) has to decide.
+    /// Decides on `cost` at `now`, in the 64-bit layout. Returns the new state, or how many ticks are missing. Returns `None`
+    /// if the parameters here do not suffice, and [`take`](Self::take) has to decide.
     fn take_narrow(
         state: u64,
         now: u64,
@@ -19,11 +19,11 @@ pub(crate) trait Rule: Debug + 'static {
         ticks_per_ns: u64,
     ) -> Option<Result<u64, u64>>;
 
-    /// Decides on `cost`, which is not more than could ever be granted.
+    /// Decides on `cost`, which is at most what could ever be granted.
     fn take(view: &View<'_>, cost: u128) -> Result<u128, u128>;
 
-    /// The state, so that `outstanding` ticks that were taken from it may be spent from now on: at most as much is then
-    /// left as if that had been taken now.
+    /// Returns the state from which `outstanding` ticks, which were taken before, may be spent from now on. At most as much is
+    /// then left as if these ticks had been taken now.
     fn settle(view: &View<'_>, outstanding: u128) -> u128;
 }
 
@@ -43,7 +43,7 @@ impl Rule for TokenBucket {
         token_bucket::take(view.state, view.now, cost, view.parameters.burst_ticks())
     }
 
-    /// The bucket and what is outstanding are at most full together.
+    /// The bucket and the outstanding ticks are at most full together.
     fn settle(view: &View<'_>, outstanding: u128) -> u128 {
         match outstanding {
             0 => view.state,
@@ -84,7 +84,7 @@ impl Rule for FixedWindow {
         }
     }
 
-    /// What is outstanding when a window begins counts in it.
+    /// Outstanding units count in the window that begins.
     fn settle(view: &View<'_>, outstanding: u128) -> u128 {
         let ns = u128::from(view.parameters.ticks_per_ns);
         match outstanding {

@@ -1,12 +1,12 @@
 //! Times before the last change of quota, for rules that count in windows.
 //!
-//! A change closes a window that is over, and may move the end of one that is open. So the word does not hold what was counted in
-//! a window before the change. A caller that brings such a time (it read the clock before the change, or its clock was set back)
-//! is admitted only if both quotas admit it:
+//! A change closes a window that is over, and may move the end of an open one. So the word does not hold the count of a window
+//! before the change. A caller can bring a time before the change if it read the clock before the change, or if its clock was
+//! set back. It is admitted only if both quotas admit it:
 //!
-//! - the quota before the change, at the time of the caller. What was counted until the change counts, and what callers with
-//!   such a time have taken since.
-//! - the current quota, at the change. There the caller counts in the window that is open, or opens one.
+//! - the quota before the change, at the time of the caller. It counts the units until the change, and the units that callers
+//!   with such a time have taken since.
+//! - the current quota, at the change. There the caller counts in the open window, or opens one.
 //!
 //! ```text
 //!             limit 7 per day                      ┊  limit 7 per second
@@ -15,9 +15,9 @@
 //!                                                change: at most 7 in the window that begins here
 //! ```
 //!
-//! So in any window of either quota, at most its limit is admitted. The wait of a caller that is refused ends when the quota before
-//! the change admits it, or at the change, if the current quota admits it there; otherwise when that does. Nothing is known of
-//! the times before the change before the last one: callers with such a time are refused until that change.
+//! So in any window of either quota, at most its limit is admitted. A caller that is refused waits until the quota before the
+//! change admits it, or until the change. If the current quota does not admit it at the change, the caller waits until that
+//! quota does. Nothing is known of times before the previous change: callers with such a time are refused until that change.
 
 use super::past::{Behind, Past};
 use super::rule::{FixedWindow, Rule};
@@ -34,7 +34,7 @@ impl Behind {
         self.new.ticks_in(self.admits_at_ns(units) - self.now_ns)
     }
 
-    /// The most units that the quota before the change admits now.
+    /// Returns the most units that the quota before the change admits now.
     fn left(&self) -> u64 {
         let old = &self.past.old;
         if self.now_ns < old.since_ns {
@@ -46,7 +46,7 @@ impl Behind {
         u64::try_from(left).unwrap_or(u64::MAX)
     }
 
-    /// What is kept of the time before the change, with `units` more that are admitted now.
+    /// Returns what is stored about the time before the change, with `units` more that are admitted now.
     pub(super) fn past_with(&self, units: u64) -> Past {
         let cost = self.past.old.ticks(self.old_units(units));
         let taken = FixedWindow::take(&self.view_at(self.now_ns), cost);
@@ -56,7 +56,7 @@ impl Behind {
         }
     }
 
-    /// The first instant, not before now, at which the quota before the change admits `units`; at most the change.
+    /// Returns the first instant, not before now, at which the quota before the change admits `units`; at most the change.
     fn admits_at_ns(&self, units: u64) -> u64 {
         let (old, units) = (&self.past.old, self.old_units(units));
         let known_ns = self.now_ns.max(old.since_ns);
@@ -74,7 +74,7 @@ impl Behind {
         }
     }
 
-    /// What was there without the change.
+    /// Returns what there was without the change.
     fn view_at(&self, now_ns: u64) -> View<'static> {
         View {
             now: self.past.old.now_ticks(now_ns),
@@ -90,7 +90,7 @@ impl Behind {
         }
     }
 
-    /// As much in units of the quota before the change, rounded up.
+    /// Returns `units` in units of the quota before the change, rounded up.
     fn old_units(&self, units: u64) -> u64 {
         let [new, old] = [&self.new, &self.past.old].map(|terms| u128::from(terms.units_per_token));
         let (units, is_cut) = mul_div(units.into(), old, new);
@@ -108,7 +108,7 @@ impl<'a> View<'a> {
         self.behind = Some(behind);
     }
 
-    /// How many units more `state` counts in the window that is seen.
+    /// Returns how many more units `state` counts in the window that is seen.
     pub(super) fn counted_in(&self, state: u128) -> u64 {
         let ns = u128::from(self.parameters.ticks_per_ns);
         let counted = |state| fixed_window::count(state, ns);
@@ -116,18 +116,17 @@ impl<'a> View<'a> {
         counted(state).saturating_sub(counted(self.state)) as u64
     }
 
-    /// Whether this is a time before the last change.
+    /// Returns whether this is a time before the last change.
     pub(crate) fn is_before_change(&self) -> bool {
         self.behind.is_some()
     }
 
-    /// The most units that the quota before the last change admits, if this is a time before that.
+    /// Returns the most units that the quota before the last change admits, if this is a time before that change.
     pub(crate) fn left_before_change(&self) -> u64 {
         self.behind.map_or(u64::MAX, Behind::left)
     }
 
-    /// How many ticks it takes until that quota admits what costs `cost`, or does not count any longer; 0 if it admits it
-    /// now.
+    /// Returns how many ticks it takes until that quota admits `cost`, or no longer counts; 0 if it admits it now.
     #[inline(always)]
     pub(crate) fn wait_before_change(&self, cost: u128) -> u128 {
         match self.behind {

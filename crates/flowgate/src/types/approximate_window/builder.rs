@@ -25,9 +25,10 @@ use crate::limiter::builder::Builder;
 pub type ApproximateWindowBuilder = Builder<Approximate>;
 
 impl ApproximateWindowBuilder {
-    /// An instant at which a window begins; others begin before and after it, one length apart.
+    /// Sets a time at which a window begins (default: the clock's origin).
     ///
-    /// What is left over at the clock's origin belongs to the first whole window.
+    /// Other windows begin before and after it, one length apart. The rest of time between the clock's origin and the first of
+    /// these beginnings belongs to the first whole window.
     pub fn align(self, at: Timestamp) -> Self {
         self.set(|settings| settings.align_ns = at.as_nanos())
     }

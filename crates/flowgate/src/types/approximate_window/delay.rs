@@ -1,13 +1,13 @@
-//! How long a queue takes at least.
+//! The least time that a queue takes.
 
 use crate::algorithm::approximate_window::{State, Window};
 
-/// No queue that asks for `all` units has the last `n` of them earlier than this, if the current window of `state` has
-/// not room for all.
+/// A lower bound of the time at which a queue that asks for `all` units gets the last `n` of them. The current window of `state`
+/// must not have room for all.
 ///
-/// A window holds at most the limit, and one less if the one before it holds anything, as some of that counts to the
-/// end. So the last are at the earliest in the window that comes after as many full ones as there can be; of those,
-/// the one before it has to fade until it leaves room for what it holds:
+/// A window holds at most the limit. It holds one less if the window before it holds anything, because some of that counts to
+/// the end. So there are first as many full windows as possible, and the last units are at the earliest in the window after
+/// them. The window before that has to fade until it leaves room for the units held:
 ///
 /// ```text
 ///   ├─ current ─┼─ limit − 1 ─┼─ before ───────────┼─ held: the rest, or n ─┤

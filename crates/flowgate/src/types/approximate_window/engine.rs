@@ -17,9 +17,9 @@ use crate::verdict::{Denied, duration_from_nanos};
 #[derive(Debug)]
 pub struct Approximate {
     pub(super) cell: Cell<Parameters, 3>,
-    /// The latest time that a caller has supplied; a change of quota is not settled before it.
+    /// The latest time that a caller has supplied. A change of quota is never computed at an earlier time.
     newest_ns: AtomicU64,
-    /// From when on a unit and a window are what they are; what was granted before is not taken back. Raised before
+    /// The time since which units and windows have their current size. Grants before it are not revoked. It is raised before
     /// the change is made.
     pub(super) restated_ns: AtomicU64,
     quota: Lock<Quota>,
@@ -105,8 +105,8 @@ impl Engine for Approximate {
         cell.decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
     }
 
-    /// Exactly if nobody is ahead, or if all of it fits into the current window; otherwise not longer than it takes,
-    /// as it hangs on how much those ahead ask for each, which is not known here.
+    /// It is exact if no waiter is ahead, or if all units fit into the current window. Otherwise it is a lower bound: the wait
+    /// depends on how much each waiter ahead asks for, which is not known here.
     fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
         let window = parameters.window;
@@ -137,13 +137,13 @@ impl Engine for Approximate {
         }
     }
 
-    /// Not dated: a time from before the newest decision counts as that.
+    /// Without a time of its own: a time before the newest decision counts as the time of that decision.
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
         parameters.take(bits, now_ns, n).map(|_| ())
     }
 
-    /// Takes them out of the counter that they are in, if it still counts.
+    /// Takes the units out of their counter, if it still counts.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], times: &dyn Times) {
         let now_ns = times.now_ns();
         self.cell.update(|parameters, bits| {
@@ -192,7 +192,7 @@ impl Requotas for Approximate {
         *self.quota.lock()
     }
 
-    /// Settles at the time that it is, and dates what was admitted no earlier than at any time that was used.
+    /// The change is computed at the current time. Admissions get no earlier time than any time that was used.
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
         let new = parameters_for(&quota)?;
         let mut current = self.quota.lock();
@@ -202,7 +202,7 @@ impl Requotas for Approximate {
                 .latest_ns()
                 .max(self.newest_ns.load(Ordering::Acquire));
             if old.is_restated_by(&new) {
-                // Grants are dated by the clock, even if the caller supplies the time of the change.
+                // Grants have times of the clock, even if the caller supplies the time of the change.
                 let shown_ns = times.clock().map_or(0, |clock| clock.latest().as_nanos());
                 let from_ns = now_ns.max(latest_ns).max(shown_ns).saturating_add(1);
                 self.restated_ns.fetch_max(from_ns, Ordering::AcqRel);
@@ -217,7 +217,7 @@ impl Requotas for Approximate {
 }
 
 impl Parameters {
-    /// Whether a unit or a window is not the same under `new`.
+    /// Whether `new` changes the size of a unit or of a window.
     fn is_restated_by(&self, new: &Self) -> bool {
         self.units_per_token != new.units_per_token || self.window.length_ns != new.window.length_ns
     }
@@ -238,7 +238,8 @@ impl Parameters {
         }
     }
 
-    /// [`take`](Self::take), but not dated before the window that it counts in: an earlier one may have been full.
+    /// Like [`take`](Self::take), but with no earlier time than the window in which it counts, because an earlier window may
+    /// have been full.
     #[inline(always)]
     fn take_dated(&self, bits: u128, at_ns: u64, n: u64) -> Result<u128, Denied> {
         let taken = self.take(bits, at_ns, n)?;
@@ -253,9 +254,9 @@ impl Parameters {
 
 /// `state` under other parameters, from `now_ns` on, with counts rounded up.
 ///
-/// If lengths differ, everything that is remembered counts as admitted at the latest time that it may have been,
-/// which is not after its window, nor after `latest_ns`, or now.
-/// Then no span of either length holds more than it would by one of the two quotas alone.
+/// If lengths differ, all remembered admissions count as admitted at the latest possible time. That is no later than the end of
+/// their window and `latest_ns`, or it is now. Then no interval of either length holds more than it would by one of the two
+/// quotas alone.
 pub(super) fn carried(
     state: State,
     (now_ns, latest_ns): (u64, u64),

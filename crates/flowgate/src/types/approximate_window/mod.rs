@@ -16,11 +16,11 @@ use crate::quota::Quota;
 use crate::quota::QuotaError;
 pub use engine::Approximate;
 
-/// At most **2 · limit − 1** in any window, and about the limit if operations come evenly: a sliding window
-/// estimated from two counters.
+/// An estimate of a sliding window from two counters, as many CDNs use it.
 ///
-/// Time is cut into windows. What was admitted in the one before the current is taken to have been spread evenly
-/// over it, so of its count that part counts which a window that ends now would still cover:
+/// It admits about the limit if operations come evenly, and at most `2 × limit − 1` in any window. Time is cut into windows.
+/// The limiter assumes that the admissions of the previous window were spread evenly over it. It counts the part of them that a
+/// window that ends now would still cover:
 ///
 /// ```text
 ///  count    42 in the last minute   18 in this one
@@ -45,7 +45,7 @@ pub use engine::Approximate;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A refusal is exact. A window that was full in its first instant takes long to fade:
+/// The retry-after is exact. A window that was full in its first instant takes long to fade:
 ///
 /// ```
 /// use flowgate::{ApproximateWindow, ManualClock};
@@ -60,35 +60,38 @@ pub use engine::Approximate;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1) 2 · limit − 1 in any span of one window's length, and never over the limit in
-///   a window of its own. Across changes of quota, the limit is the largest in force, and a span is as long as
-///   the shortest window.
-/// - **Not wasteful by much** (C2). It refuses exactly when the estimate, in integers, without rounding, would
-///   exceed the limit. The estimate is off by at most the previous window's count: what was admitted at the
-///   beginning of a window counts for too long, what was admitted at its end not for long enough.
-/// - **Any clock** (C4). A `now` before the current window counts as its start, where the estimate is greatest.
-/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond. While
-///   others wait in the [queue](RateLimiter::queue), how long those take hangs on how much each of them asks for, and it is
-///   the least that this can be.
+/// [The guide](crate::guide::guarantees) defines C1 to C9.
 ///
-/// # Choosing it
+/// - **Never over-admits** (C1). The limiter admits at most the limit in each of its own windows, and at most `2 × limit − 1`
+///   in any interval of one window's length. Across changes of quota, the bound uses the largest limit, and an interval as long
+///   as the shortest window.
+/// - **Refuses more than necessary at times** (C2). The limiter refuses exactly if the estimate, in integers and without
+///   rounding, would exceed the limit. The estimate is off by at most the previous window's count. Admissions at the beginning
+///   of a window count for too long; admissions at its end do not count for long enough.
+/// - **Safe under clock anomalies** (C4). A `now` before the current window counts as its start, where the estimate is
+///   greatest.
+/// - **Exact retry-after** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
+///   While others wait in the [queue](RateLimiter::queue), their waits depend on how much each of them asks for. The result is
+///   then a lower bound.
 ///
-/// It is for those who need the decisions that Cloudflare and HAProxy make. Take a
-/// [`TokenBucket`](crate::TokenBucket) for the same worst case, without windows. A limit that must hold in
-/// *every* window takes a sliding window that remembers when.
+/// # When to use it
+///
+/// Use it if you need the decisions that Cloudflare and HAProxy make.
+///
+/// - A [`TokenBucket`](crate::TokenBucket) has the same worst case, without windows.
+/// - If the limit must hold in *every* window, use a sliding window that remembers times.
 ///
 /// # Windows
 ///
-/// The quota's count is the limit and its period the window; it must set no burst. The first window begins at
-/// the clock's origin, unless [`align`](ApproximateWindowBuilder::align) says otherwise. A limit is at most
-/// 16,777,215 units.
+/// The quota's count is the limit, at most 16,777,215 units. Its period is the window. A quota that sets a burst is refused.
+/// The first window begins at the clock's origin, unless [`align`](ApproximateWindowBuilder::align) sets another time.
 ///
 /// # Refunds
 ///
-/// [`refund`](RateLimiter::refund) gives back units of the current window, at most as many as were taken in it. Units that
-/// were taken in an earlier window do not come back.
+/// [`refund`](RateLimiter::refund) returns units of the current window, at most as many as were taken in it. Units that were
+/// taken in an earlier window do not come back.
 ///
 /// ```
 /// use flowgate::{ApproximateWindow, ManualClock};
@@ -125,8 +128,8 @@ pub use engine::Approximate;
 ///
 /// # Cost
 ///
-/// A decision is one clock reading and one compare-and-swap on one 128-bit word, and takes no lock and no
-/// memory. On targets without a 128-bit compare-and-swap, where it [is not lock-free](RateLimiter::is_lock_free), it is as
+/// A decision is one clock reading and one compare-and-swap on one 128-bit word. It takes no lock and allocates nothing. On
+/// targets without a 128-bit compare-and-swap, the limiter [is not lock-free](RateLimiter::is_lock_free). It is then equally
 /// exact, under a lock.
 pub type ApproximateWindow = RateLimiter<Approximate>;
 

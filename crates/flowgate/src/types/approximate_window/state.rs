@@ -1,4 +1,4 @@
-//! What was counted, over a restart: both counters, and how long ago the newer one began.
+//! The state over a restart: both counters, and how long ago the newer one began.
 
 use super::engine::{Approximate, carried};
 use super::parameters::{LIMIT_END, Parameters, pack, unpack};
@@ -21,7 +21,7 @@ impl Exports for Approximate {
         ]
     }
 
-    /// As after a change of quota. The exporter's windows go on if nothing has been counted here.
+    /// Imports as after a change of quota. The exporter's windows continue if nothing has been counted here.
     fn import(&self, taken: Numbers<'_>, now_ns: u64) -> Result<(), LimiterStateError> {
         let count = 0..=(LIMIT_END - 1).into();
         let [length_ns, units_per_token, ahead, previous, current] = taken.fields([

@@ -60,8 +60,8 @@ impl Engine for Decaying {
             .decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
     }
 
-    /// Exactly if nobody is ahead; otherwise not longer than it takes, as it hangs on how much those ahead ask for
-    /// each, which is not known here.
+    /// It is exact if no waiter is ahead. Otherwise it is a lower bound: the wait depends on how much each waiter ahead asks
+    /// for, which is not known here.
     fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
         let alone = parameters.take_dated(bits, now_ns, n).map(|_| ());
@@ -71,7 +71,7 @@ impl Engine for Decaying {
         let (state, bucket) = (unpack(bits), &parameters.0);
         let alone_ns = state.wait_ns(now_ns, n, bucket);
         let least_ns = if bucket.capacity() == 1 {
-            // From one to nothing for each.
+            // For each unit, the level decays from one to nothing.
             let each_ns = bucket.half_life.least_ns(bucket.capacity_ticks, 0);
             ahead.saturating_mul(each_ns).saturating_add(alone_ns)
         } else {
@@ -84,7 +84,7 @@ impl Engine for Decaying {
         }
     }
 
-    /// Not dated: a time from before the newest decision counts as that.
+    /// Without a time of its own: a time before the newest decision counts as the time of that decision.
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         let (parameters, bits) = self.cell.view();
         self.taken(&parameters, bits, now_ns, n).map(|_| ())

@@ -16,7 +16,7 @@ use core::time::Duration;
 #[derive(Debug)]
 pub struct Decaying {
     pub(super) cell: Cell<Parameters, 4>,
-    /// The time of the last change of settings; what was poured in before it is not taken out. Raised before the
+    /// The time of the last change of settings. Units that were poured in before it are not taken out. It is raised before the
     /// change is made.
     changed_ns: AtomicU64,
     /// Noted before the change is made.
@@ -163,7 +163,7 @@ impl Parameters {
         }
     }
 
-    /// [`take`](Self::take), but not dated before the admission that it counts after: the bucket may have been full
+    /// Like [`take`](Self::take), but with no earlier time than the admission before it, because the bucket may have been full
     /// then.
     #[inline(always)]
     pub(super) fn take_dated(&self, bits: u128, at_ns: u64, n: u64) -> Result<u128, Denied> {
@@ -180,13 +180,14 @@ fn denied(state: State, now_ns: u64, n: u64, bucket: &Bucket) -> Denied {
     Denied::later(state.wait_ns(now_ns, n, bucket), 1)
 }
 
-/// A queue that asks for `ahead` units has not had all of them, and then `n` more, sooner than this after `now_ns`.
+/// A lower bound of the wait, from `now_ns`, for a queue that asks for `ahead` units, and then for `n` more.
 ///
-/// Each grant of m units raises the level, which is at most the capacity c afterwards, by a factor of at least
-/// c / (c − m), which is at least that for one unit m times over. All of this has to decay again, besides what the
-/// `n` alone would have to wait for; and that to the power of 1 / c is ln (c / (c − 1)) > 2 / (2c − 1).
-/// A level that is rounded up decays for longer yet. One of less than a tick is rounded down, but then a unit raises it
-/// by a factor of more than any of these.
+/// After each grant of m units, the level is at most the capacity c. So the grant raises the level by a factor of at least c /
+/// (c − m), which is at least the factor for one unit m times over. All of this has to decay again, in addition to the wait for
+/// `n` alone. The factor of one unit takes ln (c / (c − 1)) / ln 2 half-lives to decay, and ln (c / (c − 1)) > 2 / (2c − 1).
+///
+/// A level that is rounded up decays for even longer. A level of less than a tick is rounded down, but then a unit raises it by
+/// a larger factor than any of these.
 pub(super) fn least_ns(state: State, now_ns: u64, ahead: u128, n: u64, bucket: &Bucket) -> u128 {
     if state.level == 0 {
         return 0;
@@ -204,7 +205,7 @@ pub(super) fn least_ns(state: State, now_ns: u64, ahead: u128, n: u64, bucket: &
     // To the level that leaves room for `n`, or as long as that takes to get to this one.
     let target = bucket.capacity_ticks - (n << bucket.unit_shift);
     let passed_ns = u128::from(now_ns.saturating_sub(state.time_ns));
-    // The clockwork of powers is off by less than this, and the nanosecond is rounded up.
+    // The computed powers are off by less than this, and the nanosecond is rounded up.
     let slack_ns = (half_life_ns >> 50) + 1;
     let to_come_ns = bucket.half_life.least_ns(state.level, target);
     let to_go_ns = bucket.half_life.least_ns(target, state.level);

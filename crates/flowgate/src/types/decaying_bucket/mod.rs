@@ -16,14 +16,16 @@ use crate::quota::QuotaError;
 use core::time::Duration;
 pub use level::Decaying;
 
-/// A leaky bucket that leaks faster the fuller it is: its level never exceeds the **capacity**, and halves with every
-/// **half-life**.
+/// A leaky bucket that leaks faster the fuller it is.
 ///
-/// Water leaves a real bucket faster the higher it stands. An operation pours in one unit or several, each of
-/// which decays from then on, and is refused if the bucket would overflow. Who rests for a short time after a
-/// burst gets much back, who keeps pressing gets a steady capacity · ln 2 per half-life (69 % of the capacity;
-/// less where that is small, see [below](#small-capacities)), and what was used fades slowly from memory instead of
-/// all at once at the end of a window.
+/// Its level never exceeds the **capacity**, and halves with every **half-life**. As in a real bucket, water leaves faster the
+/// higher it stands. An operation pours in one unit or several, each of which decays from then on. An operation that would make
+/// the bucket overflow is refused.
+///
+/// - A caller that is idle for a short time after a burst gets much of the capacity back.
+/// - A caller that keeps trying gets a steady capacity · ln 2 per half-life, which is 69 % of the capacity. With a small
+///   capacity it is less, see [below](#small-capacities).
+/// - Used units fade slowly, instead of all together at the end of a window.
 ///
 /// ```text
 ///  level
@@ -53,44 +55,50 @@ pub use level::Decaying;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1). Of every unit admitted, 2^(−t / half-life) is left after t; at each admission
-///   all of that together is at most the capacity. A change of settings applies from then on to the level there is.
-/// - **Not wasteful by much** (C2). The level is kept in integers, the same on every machine, and rounded up:
-///   never too high by more than 2⁻³⁰ of what has been poured in, refunds included, and has not decayed; by
-///   2^(b − 46) of it where the capacity has b > 16 bits: 1.5 · 10⁻⁸ for a million.
-/// - **Empty again.** Of a true decay something is always left. Here a level of less than a tick, which is 2⁻³² of a
-///   unit, or 2^(b − 48), is none, which is the only rounding that is not towards refusing. Until then the last
-///   unit is not available: of a full bucket of 100, 99 are available after 7 half-lives and 100 after 39. The b
-///   bits are those of the larger of the capacity and the level that the last [`set`](DecayingBucket::set) found: after
-///   one from a high level to a small capacity, ticks stay as coarse as the level was until the next `set`.
-/// - **Any clock** (C4). A `now` before the last admission counts as the time of that one, also after a change of settings.
-/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond. While
-///   others wait in the [queue](RateLimiter::queue), how long those take hangs on how much each of them asks for, and it is
-///   no longer than the least that this can be.
+/// [The guide](crate::guide::guarantees) defines C1 to C9.
+///
+/// - **Never over-admits** (C1). Of every unit admitted, 2^(−t / half-life) is left after a time *t*. At each admission, the
+///   sum of what is left of all units is at most the capacity. A change of settings applies from then on to the current level.
+/// - **Refuses slightly more than necessary** (C2). The level is kept in integers, the same on every machine, and is rounded
+///   up. The error is at most 2⁻³⁰ of the units that have been poured in, including refunded ones, and have not decayed. If the
+///   capacity has *b* > 16 bits, the error is at most 2^(b − 46) of them: 1.5 · 10⁻⁸ for a million.
+/// - **The level reaches zero.** In exact decay, something is always left. Here a level of less than a tick counts as zero. A
+///   tick is 2⁻³² of a unit, or 2^(b − 48) of it. This is the only rounding that is not toward refusing. Until then the last
+///   unit is not available: of a full bucket of 100, 99 are available after 7 half-lives and 100 after 39.
+/// - **Ticks depend on the settings.** The *b* bits are those of the larger of the capacity and the level that the last
+///   [`set`](DecayingBucket::set) found. After a `set` from a high level to a small capacity, ticks stay as coarse as the level
+///   was until the next `set`.
+/// - **Safe under clock anomalies** (C4). A `now` before the last admission counts as the time of that admission, also after a
+///   change of settings.
+/// - **Exact retry-after** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
+///   While others wait in the [queue](RateLimiter::queue), their waits depend on how much each of them asks for. The result is
+///   then a lower bound.
 ///
 /// # Small capacities
 ///
-/// Whole units wait until there is room for all of them, which with the whole capacity is until the bucket is
-/// empty: with a capacity of 1, one is let in per 32 half-lives, not 0.69 per half-life. One at a time from a capacity
-/// of c, who keeps pressing gets one per log₂(c / (c − 1)) half-lives: 1 per half-life for 2, 6.6 for 10, 69 for 100.
+/// A request waits until there is room for all of its units. For a request of the whole capacity, that is until the bucket is
+/// empty. With a capacity of 1, one operation is admitted per 32 half-lives, not 0.69 per half-life.
+///
+/// A caller that keeps asking for one unit of a capacity of *c* gets one per log₂(c / (c − 1)) half-lives. That is 1 per
+/// half-life for a capacity of 2, 6.6 for 10, and 69 for 100.
 ///
 /// # Settings
 ///
-/// It has no [`Quota`](crate::Quota): its steady rate is irrational. The capacity is 1 to 4,294,967,295
-/// units, the half-life 1 ns to 292 years. [`set`](DecayingBucket::set) replaces both.
+/// There is no [`Quota`](crate::Quota), because the steady rate is irrational. The capacity is 1 to 4,294,967,295 units, and
+/// the half-life is 1 ns to 292 years. [`set`](DecayingBucket::set) replaces both.
 ///
 /// # Refunds
 ///
-/// [`refund`](DecayingBucket::refund) takes the time at which the units were acquired: they have decayed since, and only
-/// the rest comes back out.
+/// [`refund`](DecayingBucket::refund) takes the time at which the units were acquired. They have decayed since, and only the
+/// rest comes back out.
 ///
 /// # Cost
 ///
-/// A decision is one clock reading, up to seven multiplications, and one compare-and-swap on one 128-bit word,
-/// and takes no lock and no memory. A refusal also solves for the time to wait. On targets without a 128-bit
-/// compare-and-swap, where it [is not lock-free](RateLimiter::is_lock_free), it is as exact, under a lock.
+/// A decision is one clock reading, up to seven multiplications, and one compare-and-swap on one 128-bit word. It takes no lock
+/// and allocates nothing. A refusal also computes the time to wait. On targets without a 128-bit compare-and-swap, the limiter
+/// [is not lock-free](RateLimiter::is_lock_free). It is then equally exact, under a lock.
 pub type DecayingBucket = RateLimiter<Decaying>;
 
 /// Settings of a [`DecayingBucket`] other than the default ones.
@@ -138,11 +146,11 @@ impl DecayingBucket {
         Builder::new((capacity, half_life))
     }
 
-    /// Gives back `n` units that were poured in at `taken` and not used, and returns how many came back.
+    /// Returns `n` unused units that were poured in at `taken`.
     ///
-    /// The units then count as never admitted, so what comes out is the rest that has not decayed yet. A `taken` that is
-    /// later than the true time would give back more than that rest. Units that were poured in before the last
-    /// [`set`](Self::set) do not come back: how much of them is left is not known.
+    /// The result is how many units came back. The units then count as never admitted, so the part of them that has not decayed
+    /// yet comes out. A `taken` that is later than the true time would return more than that part. Units that were poured in
+    /// before the last [`set`](Self::set) do not come back, because it is not known how much of them is left.
     ///
     /// ```
     /// # use flowgate::{DecayingBucket, ManualClock};
@@ -201,17 +209,17 @@ impl DecayingBucket {
 }
 
 impl<T> At<'_, DecayingBucket, T> {
-    /// [`DecayingBucket::refund`] at this time.
+    /// Does the same as [`DecayingBucket::refund`], at this time.
     pub fn refund(self, n: u64, taken: Timestamp) -> u64 {
         let _change = self.limiter.queue.change(self.limiter);
         self.limiter.engine.refund(self.now_ns, n, taken.as_nanos())
     }
 
-    /// [`DecayingBucket::set`] at this time.
+    /// Does the same as [`DecayingBucket::set`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`DecayingBucket::set`].
+    /// Returns [`QuotaError`] in the same cases as [`DecayingBucket::set`].
     pub fn set(self, capacity: u64, half_life: Duration) -> Result<(), QuotaError> {
         let _change = self.limiter.queue.reconfigure(self.limiter);
         let now_ns = || self.now_ns;

@@ -40,7 +40,7 @@ impl cell::Parameters<4> for Parameters {
     }
 }
 
-/// What the settings of a bucket come down to, if they are in range.
+/// The parameters of a bucket's settings, if they are in range.
 pub(super) const fn checked(
     capacity: u64,
     half_life: Duration,

@@ -1,8 +1,7 @@
 //! Times before the last change of settings.
 //!
-//! The state that a change leaves has the change's own time, because the level has decayed by the old half-life until then. A
-//! caller that brings an earlier time finds the level that there was by the old half-life, together with all that was poured in
-//! since.
+//! A change leaves a state with its own time, because the level has decayed by the old half-life until then. A caller that
+//! brings an earlier time finds the earlier level, by the old half-life, together with all units poured in since.
 
 use crate::algorithm::decaying_bucket::{Bucket, State};
 
@@ -15,11 +14,11 @@ pub(super) struct Past {
     old: Bucket,
     /// What the change made of it.
     after: State,
-    /// Whether there was no admission after the change before. Of times before that change no more is then known.
+    /// Whether there was no admission after the previous change. Then nothing more is known of times before that change.
     follows_a_change: bool,
 }
 
-/// The last change, and the one before, which the state may still be of while the last is under way.
+/// The last change, and the one before it. While the last change is in progress, the state may still be that of the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pasts {
     last: Option<Past>,

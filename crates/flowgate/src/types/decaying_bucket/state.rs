@@ -1,4 +1,4 @@
-//! What was poured in, over a restart: the level, and how old it is.
+//! The state over a restart: the level, and its age.
 
 use super::level::Decaying;
 use super::parameters::{Parameters, pack, unpack};

@@ -22,7 +22,7 @@ pub struct Dual {
     pub(super) cell: Cell<Parameters, WORDS>,
     /// The latest time that a caller has supplied. Raised before the decision.
     newest_ns: AtomicU64,
-    /// The latest time that a reservation has been told to wait for. Raised before it is made.
+    /// The latest start time of a reservation that has to wait. It is raised before the reservation is made.
     last_told_ns: AtomicU64,
     pub(super) quotas: Lock<Quotas>,
 }
@@ -41,10 +41,10 @@ impl Dual {
         }
     }
 
-    /// The time to settle a change of `state` by, when it is `now_ns`: no earlier than what was decided at supplied times.
+    /// The time at which a change of `state` is computed at `now_ns`. It is no earlier than decisions at supplied times.
     ///
-    /// Every grant leaves arrival times that are later than its own time. So by a supplied time beyond both, nothing has been
-    /// granted, and it does not count.
+    /// Every grant leaves arrival times that are later than its own time. So nothing has been granted at a supplied time beyond
+    /// both, and such a time does not count.
     fn settled_ns(&self, now_ns: u64, parameters: &Parameters, state: State) -> u64 {
         let now_ns = now_ns.max(parameters.since_ns);
         let newest_ns = self.newest_ns.load(Ordering::Acquire);
@@ -56,8 +56,8 @@ impl Dual {
         now_ns.max(full_ns.min(newest_ns.into()) as u64)
     }
 
-    /// Whether a reservation has been told a time from `now_ns` on. Nothing is then given back but by an exact undo: what it
-    /// was told stands, and what it leaves at that time is not known.
+    /// Whether a reservation starts at or after `now_ns`. Then only an exact undo returns units: the reservation keeps its
+    /// time, and it is not known what it leaves at that time.
     fn has_told(&self, now_ns: u64) -> bool {
         // Not a load: the cell moves without publishing what was written before. See `Bucket::seen`.
         let last_told_ns = self.last_told_ns.fetch_max(0, Ordering::AcqRel);
@@ -88,11 +88,12 @@ impl Dual {
         *current = quotas;
     }
 
-    /// Undoes what `receipt` is of, a grant or a reservation of `n` units; returns how many came back in the bucket that got
+    /// Undoes the grant or reservation of `n` units that `receipt` describes. Returns how many came back in the bucket that got
     /// more.
     ///
-    /// If nothing was taken since, everything is as before. Otherwise each bucket gets back what it would have now, unless it
-    /// may have been full meanwhile; what is known of other grants since is then worthless, so these are not undone any more.
+    /// If nothing was taken since, the earlier state is restored. Otherwise each bucket gets back what it would have now,
+    /// unless it may have been full in between. The receipts of other grants since are then worthless, so these grants cannot
+    /// be undone anymore.
     fn undo(&self, receipt: &Receipt, n: u64, times: &dyn Times) -> u64 {
         if n == 0 {
             return 0;
@@ -117,7 +118,7 @@ impl Dual {
     }
 }
 
-/// What has to be known to undo a grant: the arrival times before, and the time that it was asked at.
+/// The receipt of a grant: the arrival times before it, and the time of the request.
 fn receipt(parameters: &Parameters, before: State, now_ns: u64) -> Receipt {
     Receipt {
         units_per_token: parameters.units_per_token,
@@ -199,7 +200,7 @@ impl Engine for Dual {
     }
 
     fn quota_states(&self, now_ns: u64) -> Option<[QuotaState; 2]> {
-        // Held, so that the state is not one of other quotas.
+        // The lock is held, so that the state is not one of other quotas.
         let quotas = self.quotas.lock();
         let [first, second] = quotas.as_slice() else {
             return None;
@@ -226,7 +227,7 @@ impl Engine for Dual {
     }
 
     fn take_back(&self, _: u64, n: u64, receipts: &[Receipt], times: &dyn Times) {
-        // None: of a grant to a caller that found no waiters, who knows of it at once.
+        // There is none for a grant to a caller that found no waiters, because that caller receives it immediately.
         if let Some(receipt) = receipts.first() {
             self.undo(receipt, n, times);
         }

@@ -16,11 +16,10 @@ use crate::limiter::{At, RateLimiter};
 use crate::primitive::const_unless_loom;
 use crate::quota::Quotas;
 
-/// Two quotas at once, such as 10 per second *and* 1,000 per day: at most **burst + rate · t** by each of them, in every span
-/// of time t.
+/// Two quotas that apply together, such as 10 per second *and* 1,000 per day.
 ///
-/// It is two [token buckets](crate::TokenBucket), one for each quota, that are decided together: an operation takes from both
-/// or from neither. A refusal costs neither bucket anything, and waits for the one that takes longer.
+/// It is two [token buckets](crate::TokenBucket), one for each quota, that are decided together. An operation takes from both
+/// or from neither. A refusal costs neither bucket anything. Its retry-after is the longer wait of the two.
 ///
 /// ```text
 ///              peak: 10/s burst 5        sustained: 1000/day
@@ -46,40 +45,45 @@ use crate::quota::Quotas;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1). In every interval of limiter time, what was admitted is at most burst + rate · t by each
-///   quota, on every schedule of threads. Across a change of quotas, the burst is the largest in force and rate · t the integral
-///   of the rates.
-/// - **Nothing wasted** (C2). A refusal means that admitting would have broken that.
-/// - **Exact** (C8), for quotas that fit; for others by how little it refuses too much, see [`Quotas`](Quotas#range).
-/// - **Any clock** (C4). A `now` that is older than one before it sees fewer tokens and adds none. A `now` from before the last
-///   change of quotas is refused until the change.
-/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond, and
-///   [`Denied::limit`](crate::Denied::limit) is the quota that takes that long: 0 for the first, 1 for the second.
+/// [The guide](crate::guide::guarantees) defines C1 to C9.
 ///
-/// # Choosing it
+/// - **Never over-admits** (C1). In any interval of length *t*, the limiter admits at most `burst + rate × t` units of each
+///   quota, on every schedule of threads. Across a change of quotas, the bound uses the largest burst in the interval, and adds
+///   up the tokens of each rate.
+/// - **Never refuses needlessly** (C2). A refusal means that admitting the request would have exceeded that bound.
+/// - **Exact rates** (C8), for quotas that fit. For others, [`Quotas`](Quotas#range) states how little it refuses too much.
+/// - **Safe under clock anomalies** (C4). A `now` that is older than an earlier one sees fewer tokens and adds none. A `now`
+///   from before the last change of quotas is refused until the change.
+/// - **Exact retry-after** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
+///   [`Denied::limit`](crate::Denied::limit) is the quota with that wait: 0 for the first, 1 for the second.
 ///
-/// For one quota, a [`TokenBucket`](crate::TokenBucket) does the same in fewer instructions. More than two quotas, limits of
-/// different kinds, or limits that several callers share, are combined by a [`Gate`](crate::Gate), which asks one after the
-/// other, under a lock.
+/// # When to use another limiter
 ///
-/// For two quotas per user or address there is [`Keyed::dual_token_bucket`](crate::Keyed::dual_token_bucket).
+/// - For one quota, a [`TokenBucket`](crate::TokenBucket) does the same in fewer instructions.
+/// - For more than two quotas, limits of different kinds, or limits that several callers share, use a [`Gate`](crate::Gate). It
+///   asks one limit after the other, under a lock.
+/// - For two quotas per user or address, use [`Keyed::dual_token_bucket`](crate::Keyed::dual_token_bucket).
 ///
-/// A pair of which one quota has no effect is accepted: in `"10/s; 1000000/day"` the second is never reached.
+/// A pair in which one quota has no effect is accepted: in `"10/s; 1000000/day"` the second is never reached.
 ///
 /// # Amounts
 ///
-/// `n` counts units, which are tokens unless the quotas divide them
-/// ([`Quota::units_per_token`](crate::Quota::units_per_token)). `n` = 0 succeeds and changes nothing. `n` above the smaller burst
-/// is refused with [`Denied::is_never`](crate::Denied::is_never). Both buckets start full.
+/// `n` counts units. A unit is a token unless the quotas divide tokens
+/// ([`Quota::units_per_token`](crate::Quota::units_per_token)). Both buckets start full.
+///
+/// - `n` = 0 succeeds and changes nothing.
+/// - `n` above the smaller burst is refused with [`Denied::is_never`](crate::Denied::is_never).
 ///
 /// # Reservations
 ///
 /// [`reserve`](RateLimiter::reserve) takes the units now, for the first time at which both buckets hold them. Later requests
-/// come after it. [`Reservation::cancel`](crate::Reservation::cancel) of the last one undoes it. Canceling an earlier one, or a
-/// [refund](RateLimiter::refund), gives back nothing while the time of a reservation lies ahead. Otherwise it gives back what
-/// cannot break a guarantee; grants before it then cannot be undone any more.
+/// come after it.
+///
+/// [`Reservation::cancel`](crate::Reservation::cancel) of the last reservation undoes it. Canceling an earlier one, or a
+/// [refund](RateLimiter::refund), returns nothing while the time of a reservation lies ahead. Otherwise it returns the units
+/// that cannot break a guarantee; grants before it then cannot be undone anymore.
 ///
 /// # Changing the quotas
 ///
@@ -88,8 +92,9 @@ use crate::quota::Quotas;
 ///
 /// # Cost
 ///
-/// A decision is one clock reading and one compare-and-swap on one 128-bit word, and takes no lock and no memory. On targets
-/// without a 128-bit compare-and-swap, where it [is not lock-free](RateLimiter::is_lock_free), it is as exact, under a lock.
+/// A decision is one clock reading and one compare-and-swap on one 128-bit word. It takes no lock and allocates nothing. On
+/// targets without a 128-bit compare-and-swap, the limiter [is not lock-free](RateLimiter::is_lock_free). It is then equally
+/// exact, under a lock.
 ///
 /// ```
 /// use flowgate::{DualTokenBucket, Quota, Quotas};
@@ -165,7 +170,7 @@ impl DualTokenBucket {
 }
 
 impl At<'_, DualTokenBucket> {
-    /// [`DualTokenBucket::set_quotas`] at this time.
+    /// Does the same as [`DualTokenBucket::set_quotas`], at this time.
     pub fn set_quotas(self, quotas: Quotas) {
         let _change = self.limiter.queue.reconfigure(self.limiter);
         self.limiter.engine.set_quotas(quotas, &self.time());

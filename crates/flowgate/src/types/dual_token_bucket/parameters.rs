@@ -1,17 +1,16 @@
-//! The integers that two quotas come down to, and the bits of the state.
+//! The integers that are computed from two quotas, and the bits of the state.
 //!
 //! ```text
 //!  111 ························· s s-1 ····················· 0
 //!  first arrival time, in grains     second one, in grains
 //! ```
 //!
-//! Both count from `base_ns`, so that each takes hardly more bits than its burst in ticks; see
-//! [`Quotas::shares`] for *s*. Where one gets too far from the base for that, the base moves after it, which is a change of
-//! parameters like any other. That happens once in the time that the shares leave as room: hours for usual quotas, and 17 ms
-//! at the least.
+//! Both count from `base_ns`, so that each takes hardly more bits than its burst in ticks; see [`Quotas::shares`] for *s*. If
+//! one gets too far from the base for that, the base moves after it. That is a change of parameters like any other. It happens
+//! once in the time that the shares leave as room: hours for usual quotas, and at least 17 ms.
 //!
-//! A grain is one tick, and nothing is rounded, unless the two bursts in ticks take more than 112 bits together. Then it is a
-//! power of two of ticks, and what is stored is rounded up, toward refusing.
+//! A grain is one tick, and nothing is rounded, unless the two bursts in ticks take more than 112 bits together. Then a grain
+//! is a power of two of ticks, and the stored times are rounded up, toward refusing.
 
 use crate::algorithm::dual_token_bucket::{self as algorithm, Bucket, Buckets, Shortage, State};
 use crate::limiter::QuotaState;
@@ -20,7 +19,7 @@ use crate::store::cell;
 use crate::store::cell::MovingBase as _;
 use crate::verdict::{Denied, duration_from_nanos};
 
-/// How many words the parameters take.
+/// The number of words for the parameters.
 pub(super) const WORDS: usize = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +28,11 @@ pub(super) struct Parameters {
     pub(super) shares: [Share; 2],
     /// 1 to 2³².
     pub(super) units_per_token: u64,
-    /// What the arrival times are counted from.
+    /// The base from which the arrival times are counted.
     pub(super) base_ns: u64,
     /// The time of the last change of quotas; 0: none.
     pub(super) since_ns: u64,
-    /// Counts what makes older receipts worthless.
+    /// Counts the changes that make older receipts worthless.
     pub(super) epoch: u64,
 }
 
@@ -134,8 +133,8 @@ impl cell::MovingBase<WORDS> for Parameters {
         Some(grains(0)? << self.shares[1].bits | grains(1)?)
     }
 
-    /// Before the last change of quotas, nothing is known to be there: a caller that has read the clock before it is refused
-    /// until the change, and then as long as it takes.
+    /// Nothing is known of the time before the last change of quotas. A caller that has read the clock before it is refused
+    /// until the change, and then as long as necessary.
     #[inline(always)]
     fn take(&self, state: State, now_ns: u64, n: u64) -> Result<Option<State>, Denied> {
         if n == 0 {
@@ -205,7 +204,7 @@ impl Parameters {
         ]
     }
 
-    /// How far before the horizon a base is laid: some of the room, so that a grant that is undone finds it there.
+    /// How far before the horizon a base is set. It is a part of the room, so that an undone grant finds its state there.
     fn lead_ns(&self) -> u64 {
         let room_ns = |index: usize| {
             let (bucket, share) = (&self.buckets[index], self.shares[index]);
@@ -218,7 +217,7 @@ impl Parameters {
         u64::try_from(room_ns / 8).unwrap_or(u64::MAX)
     }
 
-    /// A whole number of grains, so that a state is rounded alike from any base.
+    /// A whole number of grains, so that a state is rounded in the same way from any base.
     #[inline(always)]
     fn base(&self, index: usize) -> u128 {
         let base = self.buckets[index].ticks_in(self.base_ns.into());
@@ -234,8 +233,8 @@ impl Parameters {
         State([stored(0), stored(1)])
     }
 
-    /// The same after `back` units were given back: receipts of earlier grants may fit the state that this leaves, or be wrong
-    /// about when a bucket was full.
+    /// The parameters after `back` units were returned. After that, receipts of earlier grants may match the new state by
+    /// accident, or have a wrong time at which a bucket was full.
     pub(super) fn after_giving(&self, back: u64) -> Self {
         Self {
             epoch: self.epoch + u64::from(back > 0),
@@ -255,7 +254,7 @@ impl Parameters {
         }
     }
 
-    /// How the quota at `index`, which is `quota`, stands by itself.
+    /// The state of the quota at `index`, which is `quota`, alone.
     pub(super) fn quota_state(
         &self,
         state: State,
@@ -275,8 +274,8 @@ impl Parameters {
         })
     }
 
-    /// Takes `n` units at the first time that they can be used, unless that is more than `max_wait_ns` ahead: the new state, if
-    /// there is one, and that time.
+    /// Takes `n` units at the first time that they can be used, unless that is more than `max_wait_ns` ahead. Returns the new
+    /// state, if there is one, and that time.
     pub(super) fn reserve(
         &self,
         state: State,
@@ -305,7 +304,7 @@ impl Parameters {
         }
     }
 
-    /// How long a queue that asks for `ahead` units takes, and then `n` more: exactly if nobody is ahead.
+    /// How long a queue that asks for `ahead` units takes, and then `n` more. It is exact if no waiter is ahead.
     pub(super) fn delay(
         &self,
         state: State,

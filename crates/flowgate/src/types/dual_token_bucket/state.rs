@@ -1,4 +1,4 @@
-//! What was taken, over a restart: for each bucket how much is missing until it is full.
+//! The state over a restart: for each bucket, how much is missing until it is full.
 
 use super::engine::Dual;
 use crate::algorithm::dual_token_bucket::{Bucket, State};
@@ -7,7 +7,8 @@ use crate::limiter::state::{Exports, LimiterStateError, Numbers, ranges};
 use alloc::vec::Vec;
 
 impl Exports for Dual {
-    /// For each bucket its ticks per nanosecond (0: there is no such quota) and per token, and for how many ticks it is not full.
+    /// For each bucket: its ticks per nanosecond (0: there is no such quota), its ticks per token, and the ticks until it is
+    /// full.
     fn export(&self, now_ns: u64) -> Vec<i128> {
         let (parameters, state) = self.cell.view_state();
         let exported = |index: usize| {

@@ -1,10 +1,10 @@
-//! From which instant windows and intervals are counted.
+//! The instant from which windows and intervals are counted.
 
 use crate::clock::{Clock, Timestamp};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Alignment {
-    /// To none: it is the limiter that says where one begins.
+    /// Not aligned: the limiter determines where a window begins.
     Free,
     To(Timestamp),
     #[cfg(feature = "std")]
@@ -14,7 +14,7 @@ pub(crate) enum Alignment {
 }
 
 impl Alignment {
-    /// An instant on `clock` at which one begins; it may lie before the clock's origin.
+    /// An instant on `clock` at which a window begins; it may be before the clock's origin.
     pub(crate) fn begins_ns(self, clock: &Clock) -> Option<i128> {
         let _ = clock;
         match self {

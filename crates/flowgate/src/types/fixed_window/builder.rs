@@ -9,7 +9,7 @@ use crate::types::fixed_window::alignment::Alignment;
 /// | setting | default |
 /// |---|---|
 /// | [`clock`](Builder::clock) | [`Clock::system`] |
-/// | [`align`](FixedWindowBuilder::align), [`align_to_wall`](FixedWindowBuilder::align_to_wall) | a window begins with the first operation |
+/// | [`align`](FixedWindowBuilder::align), [`align_to_wall`](FixedWindowBuilder::align_to_wall) | the first operation begins a window |
 /// | [`clock_free`](FixedWindowBuilder::clock_free) | no |
 ///
 /// ```
@@ -49,8 +49,9 @@ impl Build for Windows {
 }
 
 impl FixedWindowBuilder {
-    /// Lets windows begin a whole number of windows before and after `begins`, whether there are operations or
-    /// not.
+    /// Aligns windows, so that one begins at `begins` and the others one period apart.
+    ///
+    /// Windows begin at these times whether there are operations or not.
     ///
     /// ```
     /// use flowgate::{FixedWindow, ManualClock, Timestamp};
@@ -69,12 +70,15 @@ impl FixedWindowBuilder {
         self.set(|settings| settings.alignment = Alignment::To(begins))
     }
 
-    /// Lets windows begin where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole number of windows
-    /// since midnight of 1970-01-01: at the full minute, the full hour, at midnight. (A window of a week so begins
-    /// on a Thursday.)
+    /// Aligns windows to the wall clock, such as to midnight.
     ///
-    /// The wall clock is read when the limiter is built, and after that only by
-    /// [`FixedWindow::align_to_wall`](crate::FixedWindow::align_to_wall); windows go by the limiter's own clock, whatever the wall clock does.
+    /// `utc_offset_s` is the offset of the wall clock, in seconds east of UTC. A window begins whenever that clock shows a
+    /// whole number of windows since midnight of 1970-01-01: at the full minute, at the full hour, at midnight. A window of a
+    /// week therefore begins on a Thursday.
+    ///
+    /// The wall clock is read when the limiter is built. After that, only
+    /// [`FixedWindow::align_to_wall`](crate::FixedWindow::align_to_wall) reads it. Windows follow the limiter's own clock,
+    /// whatever the wall clock does.
     ///
     /// ```
     /// # use flowgate::FixedWindow;
@@ -92,14 +96,16 @@ impl FixedWindowBuilder {
 
     /// Does not read the clock until the window is full.
     ///
-    /// An operation is counted in the window that was opened last, even if that is over, as long as it has
-    /// room; only then the clock is read, and another window opened if it is time. Each window still
-    /// admits at most the limit, and windows still begin at least a period apart, so the bound is the same, 2 · limit − 1 in
-    /// a span as long as a window; but what a window did not use can be used later. Where windows are aligned as well, they may begin
-    /// less than a period after they are opened, and up to 3 · limit − 1 can come in such a span.
+    /// An operation is counted in the window that was opened last, as long as that window has room, even if it is over. Only if
+    /// that window is full, the limiter reads the clock, and opens another window if it is time.
     ///
-    /// The verbs that report, those of [`at`](crate::FixedWindow::at), and who [waits](crate::FixedWindow::acquire) look at the time
-    /// as always.
+    /// Each window still admits at most the limit, and windows still begin at least a period apart. So the bound is the same:
+    /// `2 × limit − 1` in an interval as long as a window. But units that a window did not use can be used later. Aligned
+    /// windows may begin less than a period after they are opened, so up to `3 × limit − 1` can be admitted in such an
+    /// interval.
+    ///
+    /// The clock is always read by the methods that report, by the methods of [`at`](crate::FixedWindow::at), and by callers
+    /// that [wait](crate::FixedWindow::acquire).
     ///
     /// ```
     /// # use flowgate::{FixedWindow, ManualClock};

@@ -1,4 +1,4 @@
-//! Replacing the quota or the alignment: what of the count stays.
+//! Replacing the quota or the alignment, and what of the count stays.
 
 use super::{Kept, MAX_LIMIT, Settings, Windows, count_bits};
 use crate::algorithm::fixed_window;
@@ -6,8 +6,8 @@ use crate::quota::{Quota, QuotaError};
 use crate::store::word::Parameters;
 
 impl Windows {
-    /// Puts in force what `change` makes of the settings. What is counted stays counted until the window that it was
-    /// counted in has lasted as long as it had to, and a new one is due.
+    /// Replaces the settings by the result of `change`. Units stay counted until their window has lasted as long as it had to,
+    /// and a new window begins.
     pub(super) fn change(
         &self,
         change: impl FnOnce(Settings) -> Settings,
@@ -90,7 +90,7 @@ impl Settings {
     }
 }
 
-/// Limit and length of the windows that `quota` stands for.
+/// Limit and length of the windows that `quota` describes.
 pub(super) fn limit_of(quota: &Quota) -> Result<(u64, u64), QuotaError> {
     match quota.window()? {
         (limit, _) if limit > MAX_LIMIT => Err(QuotaError::out_of_range(
@@ -114,11 +114,11 @@ impl Parameters {
         }
     }
 
-    /// Until when what was counted in `window`, of `old_ns`, counts in these windows; `None`: no longer.
+    /// The time until which units that were counted in `window`, of `old_ns`, count in these windows; `None`: no longer.
     ///
-    /// A window that is open counts in the one that contains now, and none is opened twice because a grid has
-    /// moved: that is why what was counted stays so until the window has lasted for its time, up to a
-    /// tolerance for two readings of a wall clock, which never agree.
+    /// An open window counts in the window that contains now. No window is opened twice because a grid has moved: units
+    /// therefore stay counted until the window has lasted for its time. There is a tolerance for two readings of a wall clock,
+    /// which are never equal.
     pub(super) fn kept_until_ns(&self, window: Kept, old_ns: u64, now_ns: u64) -> Option<u128> {
         const TOLERANCE_NS: u64 = 1_000_000_000;
         let is_open = u128::from(now_ns) < window.end_ns;

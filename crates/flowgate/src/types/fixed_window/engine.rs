@@ -70,7 +70,7 @@ impl Engine for Windows {
         })
     }
 
-    /// Always looks at the time, [`clock_free`](super::FixedWindowBuilder::clock_free) or not.
+    /// Always reads the time, with or without [`clock_free`](super::FixedWindowBuilder::clock_free).
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -88,8 +88,8 @@ impl Engine for Windows {
         }
     }
 
-    /// As long as it takes if those ahead fill every window; where the next waiter asks for more than is left of one,
-    /// that stays empty, and it takes longer.
+    /// This is exact if the waiters ahead fill every window. If the next waiter asks for more than the rest of a window, that
+    /// rest stays empty, and the wait is longer.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -97,7 +97,7 @@ impl Engine for Windows {
         self.word.look(at_ns, |view| self.delay_in(view, ahead, n))
     }
 
-    /// Not dated: at a time before the window it counts in that.
+    /// Without a time of its own: a time before the window in which it counts is a time in that window.
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         self.word.look(now_ns, |view| {
             let limit = view.parameters.burst_units;
@@ -111,8 +111,7 @@ impl Engine for Windows {
         })
     }
 
-    /// Takes them off the count if they are in it: if they were counted in the newest window, and since tokens were last
-    /// divided otherwise.
+    /// Takes the units off the count, if they were counted in the newest window, and if units have kept their size since.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
         let mut settings = self.settings().lock();
         let (then_ns, seen) = (i128::from(at_ns), *settings);
@@ -161,7 +160,7 @@ impl Requotas for Windows {
 }
 
 impl Windows {
-    /// Counts at least `min` units, and up to `max` if there is as much room.
+    /// Counts at least `min` units, and up to `max` if there is room.
     pub(crate) fn draw(
         &self,
         now_ns: u64,
@@ -209,9 +208,9 @@ impl Windows {
         }
     }
 
-    /// The state with `n` units more, for which a grant is dated at the instant of `view`.
+    /// The state with `n` units more, for a grant at the time of `view`.
     ///
-    /// What is granted counts in the newest window, so that it is not dated before that: earlier ones may have been
+    /// A grant counts in the newest window. So it gets no earlier time than that window, because earlier windows may have been
     /// full.
     fn judge(&self, view: &View<'_>, n: u64) -> Result<u128, Denied> {
         let (parameters, now_ns) = (&view.parameters, u128::from(view.now_ns()));
@@ -232,7 +231,7 @@ impl Windows {
     }
 }
 
-/// When the newest window began, which ends at `end_ns`, and not where it would if it is `kept`.
+/// The beginning of the newest window, which ends at `end_ns`. For a `kept` window, it is not one period before the end.
 pub(super) fn began_ns(kept: Option<Kept>, view: &View<'_>, end_ns: u128) -> i128 {
     match kept {
         Some(kept) if kept.end_ns == end_ns => kept.began_ns,
@@ -242,14 +241,14 @@ pub(super) fn began_ns(kept: Option<Kept>, view: &View<'_>, end_ns: u128) -> i12
 }
 
 impl View<'_> {
-    /// When the newest window ends, or has ended.
+    /// The end of the newest window, in the future or in the past.
     pub(super) fn end_ns(&self) -> u128 {
         let ns = u128::from(self.parameters.ticks_per_ns);
         fixed_window::end(self.state, ns) / ns
     }
 
-    /// The state of the window that this instant counts in: the open one, or one that nothing is counted in, which
-    /// is not an earlier one than there has been already.
+    /// The state of the window in which this instant counts. It is the open one, or an empty one that is not earlier than any
+    /// previous window.
     pub(crate) fn window(&self) -> u128 {
         let ns = u128::from(self.parameters.ticks_per_ns);
         let new = || self.parameters.window_end_ns(self.now_ns()) * ns;
@@ -272,7 +271,7 @@ impl View<'_> {
         self.room().min(self.left_before_change())
     }
 
-    /// How long it takes until the whole limit is admitted, in ticks.
+    /// The ticks until the full limit is admitted.
     fn resets_after(&self) -> u128 {
         let ns = u128::from(self.parameters.ticks_per_ns);
         let left = fixed_window::resets_after(self.state, self.now, ns);

@@ -1,20 +1,21 @@
-//! Giving back what was counted: refunds, and grants that were given up unseen.
+//! Returning units: refunds, and grants that a waiter gave up before it received them.
 
 use super::{Settings, Windows};
 use crate::store::word::{Step, View};
 
 impl Windows {
-    /// Takes units off the count of the newest window, and returns how many. `asked` returns how many it may be, and
-    /// whether they were counted when the window began.
+    /// Takes units off the count of the newest window, and returns how many. `asked` returns the largest number, and whether
+    /// the units were counted when the window began.
     ///
     /// # The stand-in
     ///
-    /// A window that is not aligned begins with its first operation. That is why a span of one window never holds two
-    /// full windows: it reaches from behind the first operation of the one, which it therefore lacks, into the other.
-    /// A refund takes the newest units and leaves the first for last. But a grant that was given up unseen may be
-    /// the first, while later ones stay counted. Then one unit stays counted in its place until the window
-    /// ends, or until nothing else is counted. The limiter does not know when the later operations came, so it cannot
-    /// move the beginning to the next one.
+    /// A window that is not aligned begins with its first operation. That is why an interval of one window never holds two full
+    /// windows. It starts after the first operation of one window, so it lacks that operation, and reaches into the next
+    /// window.
+    ///
+    /// A refund takes the newest units, and the first one last. But a grant that a waiter gave up may be the first one, while
+    /// later ones stay counted. Then one unit stays counted in its place until the window ends, or until nothing else is
+    /// counted. The limiter does not record when the later operations came, so it cannot move the beginning to the next one.
     pub(super) fn uncount(
         &self,
         settings: &mut Settings,

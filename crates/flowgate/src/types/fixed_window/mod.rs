@@ -23,12 +23,10 @@ use alloc::boxed::Box;
 /// The largest limit: what fits beside an instant of the whole clock in 128 bits.
 const MAX_LIMIT: u64 = (1 << 48) - 1;
 
-/// At most **limit in each window**, one window after the other; so up to **2 · limit − 1 in a span as long as a
-/// window** that lies across two of them, and 2 · limit where windows are aligned.
+/// At most **limit in each window**, one window after the other.
 ///
-/// The count begins anew with every window. That is the weak promise among those of windows, and the
-/// cheapest to keep and to explain: "1000 per day, midnight to midnight". Where the limit has to hold in *every*
-/// span, use a sliding window.
+/// The count starts again with every window. This is the weakest guarantee of all windows, and the cheapest to keep and to
+/// explain: "1000 per day, midnight to midnight". If the limit has to hold in *every* interval, use a sliding window.
 ///
 /// ```text
 ///  count
@@ -40,9 +38,9 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 ///          1st operation   end 1st of the next
 /// ```
 ///
-/// A window begins with the first operation that is admitted while none is open, and lasts for the quota's
-/// period. [`align`](FixedWindowBuilder::align) and [`align_to_wall`](FixedWindowBuilder::align_to_wall) make windows follow each other without a gap
-/// instead, from a given instant or by the calendar.
+/// A window begins with the first operation that is admitted while no window is open, and lasts for the quota's period. With
+/// [`align`](FixedWindowBuilder::align) and [`align_to_wall`](FixedWindowBuilder::align_to_wall), windows follow each other
+/// without a gap, from a given time or by the calendar.
 ///
 /// ```
 /// use flowgate::{FixedWindow, ManualClock};
@@ -60,68 +58,77 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1), in each window, on every schedule of threads: the beginning of a window and its count
-///   change together. A refused operation is not counted and opens no window.
-/// - **Nothing wasted** (C2): a refusal means that the window is full.
-/// - **Honest waits** (C3): [`Denied::retry_after`](crate::Denied::retry_after) is when the window ends, to the nanosecond.
-/// - **Any clock** (C4): a `now` from before the window is counted in it, and opens no other. A `now` from before the last
-///   change of quota is admitted only if both quotas admit it: the quota before the change at `now`, and the current quota at
-///   the change. A `now` from before the previous change is refused until that change.
-/// - **Sound refunds** (C5): what was counted in the newest window comes back, with one exception. If a waiter gives up the
-///   grant that opened a window while later operations stay counted, one unit stays counted until the window ends.
-///   Otherwise a span of one window could admit 2 · limit. Aligned windows have no such exception.
+/// [The guide](crate::guide::guarantees) defines C1 to C9.
+///
+/// - **Never over-admits** (C1). In each window, the limiter admits at most the limit, on every schedule of threads: the
+///   beginning of a window and its count change together. A refused operation is not counted and opens no window. An interval
+///   as long as a window can lie across two windows. It then holds up to `2 × limit − 1` operations, or `2 × limit` if windows
+///   are aligned.
+/// - **Never refuses needlessly** (C2). A refusal means that the window is full.
+/// - **Exact retry-after** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the time until the window ends, to the
+///   nanosecond.
+/// - **Safe under clock anomalies** (C4). A `now` from before the window is counted in it, and opens no other. A `now` from
+///   before the last change of quota is admitted only if both quotas admit it: the quota before the change at `now`, and the
+///   current quota at the change. A `now` from before the previous change is refused until that change.
+/// - **Sound refunds** (C5). Units that were counted in the newest window come back, with one exception. If a waiter gives up
+///   the grant that opened a window while later operations stay counted, one unit stays counted until the window ends.
+///   Otherwise an interval of one window could admit `2 × limit`. Aligned windows have no such exception.
 ///
 /// # Quota
 ///
-/// The count is the limit, up to 2⁴⁸ − 1 in units, and the period is the window. A burst is refused: a window has
-/// none.
+/// The count is the limit, up to 2⁴⁸ − 1 in units, and the period is the window. A quota that sets a burst is refused: a window
+/// has none.
 ///
 /// # Cost
 ///
-/// As [`TokenBucket`](crate::TokenBucket): one clock reading and one compare-and-swap on 64 bits; on 128 where window, in ns, times
-/// the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours), or the limit is 2²⁴ or more. [`clock_free`](FixedWindowBuilder::clock_free) does without
-/// the clock while the window is not full. [`is_lock_free`](RateLimiter::is_lock_free) tells whether the target has a 128-bit
-/// compare-and-swap.
+/// A decision is one clock reading and one compare-and-swap on 64 bits. It takes no lock and allocates nothing. The
+/// compare-and-swap has 128 bits in two cases:
+///
+/// - The window, in ns, times the least power of two above the limit is over 2⁵³ (1000 per 2.4 hours).
+/// - The limit is 2²⁴ or more.
+///
+/// With [`clock_free`](FixedWindowBuilder::clock_free), the limiter does not read the clock while the window is not full.
+/// [`is_lock_free`](RateLimiter::is_lock_free) reports whether the target has a 128-bit compare-and-swap.
 ///
 /// # Refunds
 ///
-/// [`refund`](RateLimiter::refund) gives back units that were counted in the open window, the newest first. Units of an earlier
+/// [`refund`](RateLimiter::refund) returns units that were counted in the open window, the newest first. Units of an earlier
 /// window do not come back.
 ///
 /// # Changing the quota
 ///
-/// [`set_quota`](RateLimiter::set_quota) keeps what is counted in the open window, so that no window admits more than the larger
-/// of the limits:
+/// [`set_quota`](RateLimiter::set_quota) keeps the count of the open window, so that no window admits more than the larger of
+/// the limits. The count stays
 ///
 /// - until the window has lasted for the new period;
-/// - if windows are aligned, until the first beginning of a new window after it has lasted for the shorter of the two
-///   periods (less a thousandth of it, up to a second).
+/// - if windows are aligned, until the first beginning of a new window after the open one has lasted for the shorter of the two
+///   periods (less 1/1000 of it, at most 1 s).
 ///
-/// If a token is divided into other units than before, the count is restated in those, rounded up.
+/// If the new quota divides a token into another number of units, the count is converted to them, and rounded up.
 pub type FixedWindow = RateLimiter<Windows>;
 
-/// Windows one after the other, of which the open one has a count.
+/// Windows one after the other. The open one has a count.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Windows {
-    /// First, so that the word and what most decisions go by share a cache line.
+    /// First, so that the word and the parameters that most decisions use share a cache line.
     pub(crate) word: Word<word::FixedWindow>,
     clock_free: bool,
-    /// The quota until `settings` are made, and what these are made of.
+    /// The quota until `settings` are made, which then start with it.
     first_quota: Quota,
     /// See [`settings`](Self::settings).
     settings: Lazy<Box<Lock<Settings>>>,
 }
 
-/// What the parameters in force were made of.
+/// The settings from which the current parameters were made.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     quota: Quota,
     /// An instant, perhaps before the clock's origin, at which a window begins, if windows are aligned.
     begins_ns: Option<i128>,
-    /// The last window that a change has kept beyond its time.
+    /// The last window that a change has kept beyond its scheduled end.
     kept: Option<Kept>,
     /// When tokens were last divided into other units.
     rescaled_ns: Option<u64>,
@@ -130,11 +137,11 @@ struct Settings {
     stands_in_ns: Option<u128>,
 }
 
-/// A window that does not end where it would by its beginning.
+/// A window that does not end one period after its beginning.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     end_ns: u128,
-    /// Before the clock's origin, perhaps, if it is aligned.
+    /// It may be before the clock's origin, if windows are aligned.
     began_ns: i128,
 }
 
@@ -155,14 +162,14 @@ impl Windows {
         Ok(windows)
     }
 
-    /// Returns what only few windows need. It is made when they are aligned, when something is first given back, or when the
-    /// quota is first changed.
+    /// Returns the settings that only few windows need. They are made when windows are aligned, when units first come back, or
+    /// when the quota is first changed.
     fn settings(&self) -> &Lock<Settings> {
         let make = || Box::new(Lock::new(Settings::new(self.first_quota, None)));
         self.settings.get_or_make(make)
     }
 
-    /// The last window that a change has kept beyond its time.
+    /// The last window that a change has kept beyond its scheduled end.
     fn kept(&self) -> Option<Kept> {
         self.settings.get()?.lock().kept
     }
@@ -213,11 +220,10 @@ impl FixedWindow {
         })
     }
 
-    /// Lets windows begin a whole number of windows before and after `begins`.
+    /// Aligns windows, so that one begins at `begins` and the others one period apart.
     ///
-    /// What was counted in the last window stays counted until the first such instant after it has lasted as long as
-    /// a window, or all but a thousandth of it, up to a second: a window is neither opened twice, nor
-    /// pushed on by aligning again and again.
+    /// The count of the last window stays until the first such beginning after the window has lasted for its period, less
+    /// 1/1000 of it, at most 1 s. So a window is neither opened twice, nor postponed by aligning again and again.
     ///
     /// ```
     /// # use flowgate::{FixedWindow, ManualClock, Timestamp};

@@ -1,4 +1,4 @@
-//! What was counted, over a restart: the newest window, from when to when it is, and its count.
+//! The state over a restart: the beginning, end and count of the newest window.
 
 use super::engine::began_ns;
 use super::{Kept, MAX_LIMIT, Windows};

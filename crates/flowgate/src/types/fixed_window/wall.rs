@@ -4,12 +4,13 @@ use super::FixedWindow;
 use crate::types::fixed_window::alignment::wall_midnight_ns;
 
 impl FixedWindow {
-    /// Lets windows begin where the wall clock shows a whole number of windows now; see
-    /// [`FixedWindowBuilder::align_to_wall`](super::FixedWindowBuilder::align_to_wall).
+    /// Aligns windows to what the wall clock shows now.
     ///
-    /// For a program that runs through a change of summer time, or on a machine whose wall clock is set now and
-    /// then. However the wall clock has stepped, no window is opened twice: what is counted in the window
-    /// that is open stays counted until the first full hour (say) after it has lasted an hour.
+    /// [`FixedWindowBuilder::align_to_wall`](super::FixedWindowBuilder::align_to_wall) describes the alignment. Use this method
+    /// in a program that runs through a change of summer time, or on a machine whose wall clock is sometimes set.
+    ///
+    /// However the wall clock has stepped, no window is opened twice. With windows of an hour, for example, units of the open
+    /// window stay counted until the first full hour after that window has lasted an hour.
     ///
     /// ```
     /// # use flowgate::FixedWindow;

@@ -24,9 +24,12 @@ use crate::quota::{Quota, QuotaError};
 ///
 /// # Errors
 ///
-/// [`build`](Builder::build) returns [`QuotaError`] if the quota sets a burst, which a window does not have; if there are 0 segments, more
-/// than 1024, or more than the window has nanoseconds; or if the limit in units is 2⁴⁴ or more divided by the
-/// number of segments + 2, rounded up to a power of two: 2⁴⁰ for 10 segments.
+/// [`build`](Builder::build) returns [`QuotaError`] in these cases:
+///
+/// - The quota sets a burst. A window has none.
+/// - There are 0 segments, more than 1024, or more than the window has nanoseconds.
+/// - The limit in units is at least 2⁴⁴ / *r*, where *r* is the number of segments + 2, rounded up to a power of two. For 10
+///   segments, that is 2⁴⁰.
 ///
 /// ```
 /// # use flowgate::SegmentedWindow;
@@ -51,8 +54,9 @@ impl Build for Segments {
 }
 
 impl SegmentedWindowBuilder {
-    /// How many segments a window is divided into, 1 to 1024: the more, the sooner what was admitted stops counting,
-    /// and the more memory.
+    /// Sets how many segments a window is divided into, 1 to 1024.
+    ///
+    /// With more segments, admissions stop counting sooner, and the limiter takes more memory.
     pub fn segments(self, segments: u64) -> Self {
         self.set(|settings| settings.segments = Some(segments))
     }

@@ -1,8 +1,8 @@
-//! The one word that a decision changes, and what becomes of it: 128 bits.
+//! The one word that a decision changes, in 128 bits, and how it changes.
 
 use crate::algorithm::sliding_window::Sum;
 
-/// How much there has been, until and with a segment.
+/// The sum of units until the end of a segment.
 ///
 /// ```text
 ///  127                     64 63                  20 19     8 7     1   0
@@ -11,13 +11,16 @@ use crate::algorithm::sliding_window::Sum;
 /// └──────────────────────────┴──────────────────────┴─────────┴───────┴───┘
 /// ```
 ///
-/// Segments are counted from the clock's origin; units from when the limiter was built, modulo 2⁴⁴, which is
-/// more than a whole ring of full segments. The place is where in the ring it goes when its segment is closed,
-/// modulo 2¹². The epoch counts changes of quota and refunds, modulo 2⁷.
+/// Segments are counted from the clock's origin. Units are counted from when the limiter was built, modulo 2⁴⁴, which is more
+/// than a ring of full segments. The place is the position in the ring where the word goes when its segment is closed, modulo
+/// 2¹². The epoch counts changes of quota and refunds, modulo 2⁷.
 ///
-/// The last bit says, of the word, that a change is under way; in the ring, that this stands for all that was
-/// before: for nothing (`ORIGIN`), for what is forgotten (`FORGOTTEN`), or for that where the units after it are not
-/// all ones that there have been (`MADE_UP`).
+/// The last bit has two meanings. In the word, it means that a change is in progress. In the ring, it means that the tally
+/// represents everything before it:
+///
+/// - nothing (`ORIGIN`);
+/// - admissions that are forgotten (`FORGOTTEN`);
+/// - forgotten admissions, if some of the units after them are made up (`MADE_UP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tally(pub(super) u128);
 
@@ -29,7 +32,7 @@ const PLACE: u64 = 0xFFF << PLACE_SHIFT;
 const UNITS_SHIFT: u32 = 20;
 const UNITS: u64 = !0 << UNITS_SHIFT;
 
-/// What stands in the place of the segment.
+/// The values in the place of the segment.
 const ORIGIN: u64 = 0;
 const FORGOTTEN: u64 = 1;
 const MADE_UP: u64 = 2;
@@ -38,14 +41,14 @@ const MADE_UP: u64 = 2;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Before {
     Nothing,
-    /// Something, of which no more is known.
+    /// Something, but nothing more is known.
     Forgotten,
-    /// Likewise; and how many units are to be kept is not known either, so that they are the most there could be.
+    /// Something, and the number of units to keep is not known either. They are the most that there could be.
     MadeUp,
 }
 
 impl Tally {
-    /// Sums of less than this are told apart.
+    /// Sums below this are distinguished.
     pub(super) const UNITS_END: u64 = 1 << (64 - UNITS_SHIFT);
 
     const fn with(segment: u64, low: u64) -> Self {
@@ -84,7 +87,7 @@ impl Tally {
         Self::with(self.segment(), self.low().wrapping_add(n << UNITS_SHIFT))
     }
 
-    /// `n` units less, which it has; never a tally that has been before.
+    /// `n` units less, which it has; never a tally that existed before.
     pub(super) fn less(self, n: u64) -> Self {
         Self::with(self.segment(), self.low().wrapping_sub(n << UNITS_SHIFT)).next_epoch()
     }
@@ -95,7 +98,7 @@ impl Tally {
         Self::with(segment, self.low() & !PLACE | place)
     }
 
-    /// In the ring: what there had been until `segment`, at the place before this; the last `units` came after.
+    /// In the ring: the sum until `segment`, at the place before this; the last `units` came later.
     pub(super) const fn previous(self, units: u64, segment: u64) -> Self {
         let place = self.low().wrapping_sub(1 << PLACE_SHIFT) & PLACE;
         let counted = (self.low() & UNITS).wrapping_sub(units << UNITS_SHIFT);
@@ -131,7 +134,7 @@ impl Tally {
         self.is_marked() && self.segment() == MADE_UP
     }
 
-    /// In the ring: whether it stands for all that was before.
+    /// In the ring: whether it represents everything before it.
     #[inline(always)]
     pub(super) const fn is_marked(self) -> bool {
         self.low() & MARKED != 0

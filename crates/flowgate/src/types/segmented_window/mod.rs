@@ -1,4 +1,4 @@
-//! [`SegmentedWindow`]: the public face over a [word and a ring](segments) of sums.
+//! [`SegmentedWindow`]: the public type over a [word and a ring](segments) of sums.
 
 mod builder;
 mod count;
@@ -18,15 +18,16 @@ use crate::quota::QuotaError;
 use core::time::Duration;
 pub use segments::Segments;
 
-/// Segments per window where the builder is not told.
+/// Segments per window, unless the builder sets another number.
 const DEFAULT_SEGMENTS: u64 = 10;
 
-/// At most **limit in every window** of time, wherever it begins; may refuse up to **one segment longer** than
-/// that asks.
+/// At most N operations in **every** window of time, in little memory.
 ///
-/// The window is divided into segments, and only sums are kept. What counts is the segment that it is now and
-/// as many whole ones before it as make up a window: together always at least a window, and less than a window
-/// and a segment. So what was admitted counts for at least a window, and for at most a segment longer.
+/// A refusal may last up to **one segment longer** than necessary. Use it for large limits, and for bytes.
+///
+/// The window is divided into segments, and the limiter keeps only their sums. It counts the current segment and the full
+/// segments before it that make up a window. That is always at least one window, and less than one window and one segment. So
+/// an admission counts for at least a window, and for at most one segment longer.
 ///
 /// ```text
 ///   limit 10 per window of 4 segments
@@ -52,47 +53,55 @@ const DEFAULT_SEGMENTS: u64 = 10;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1). No window holds more than the limit, on every schedule of threads.
-/// - **Little wasted** (C2). A refusal means that a span of one window and one segment that ends in this segment would
-///   have held more than the limit. Where a window is not a whole number of nanoseconds per segment, a segment is
-///   rounded up, and the span is longer by that for each.
-/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
-/// - **Any clock** (C4). A `now` in a segment before that of the newest admission counts as being in that. A `now` from before
-///   the last change of quota is admitted only if both quotas admit it: the quota before the change at `now`, and the current
-///   quota at the change. A `now` from before the previous change is refused until that change.
+/// [The guide](crate::guide::guarantees) defines C1 to C9.
 ///
-/// # Choosing it
+/// - **Never over-admits** (C1). No window holds more than the limit, on every schedule of threads.
+/// - **Refuses slightly more than necessary** (C2). A refusal means that an interval of one window and one segment, which ends
+///   in this segment, would have held more than the limit. If the segment's length is not a whole number of nanoseconds, it is
+///   rounded up, and the interval is longer by that for each segment.
+/// - **Exact retry-after** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
+/// - **Safe under clock anomalies** (C4). A `now` in a segment before the newest admission counts as a time in the segment of
+///   that admission. A `now` from before the last change of quota is admitted only if both quotas admit it: the quota before
+///   the change at `now`, and the current quota at the change. A `now` from before the previous change is refused until that
+///   change.
 ///
-/// It keeps the promise of [`SlidingWindow`](crate::SlidingWindow) in memory that does not depend on the limit,
-/// so it suits large limits and bytes. One segment behaves as a window that counts the previous one in full.
+/// # When to use it
+///
+/// It keeps the bound of [`SlidingWindow`](crate::SlidingWindow) in memory that does not depend on the limit. With one segment,
+/// it is a window that counts the previous window in full.
 ///
 /// # Segments
 ///
-/// They are counted from the clock's origin, so that limiters on one clock with equal windows change
-/// segments together.
+/// Segments are counted from the clock's origin. Limiters on one clock with equal windows therefore change segments at the same
+/// time.
 ///
 /// # Amounts
 ///
-/// The limit is the quota's count in units: tokens, unless the quota divides them
-/// ([`Quota::units_per_token`]). `n` counts units, is taken all or none, and may be anything up to
-/// the limit; above it, the refusal is [`Denied::is_never`](crate::Denied::is_never). `n` = 0 succeeds and changes nothing. A quota that sets a
-/// burst is refused: a window has none.
+/// The limit is the quota's count in units. A unit is a token unless the quota divides tokens ([`Quota::units_per_token`]).
+///
+/// - `n` counts units, up to the limit. All `n` are taken, or none.
+/// - `n` = 0 succeeds and changes nothing.
+/// - `n` above the limit is refused with [`Denied::is_never`](crate::Denied::is_never).
+/// - A quota that sets a burst is refused: a window has none.
 ///
 /// # Refunds
 ///
-/// [`refund`](RateLimiter::refund) gives back units of the newest segment that has admissions, while that segment still counts.
-/// Of older segments only sums are known, and what no longer counts has come back by itself. Units of the segment of a change of
-/// quota whose window counts as full for want of memory do not come back.
+/// [`refund`](RateLimiter::refund) returns units of the newest segment that has admissions, while that segment still counts. Of
+/// older segments, the limiter knows only sums. Units that no longer count are not returned.
+///
+/// After a change of quota, a window can count as full because the limiter does not remember enough. Units of the segment of
+/// such a change are not returned.
 ///
 /// # Changing the quota
 ///
 /// [`set_quota`](RateLimiter::set_quota) replaces the limit, the window, or both; the number of segments stays.
 ///
-/// - Admissions are kept. With another window, all of them that are still in that window count as admitted in the segment of
-///   the last admission. If the window reaches back further than the segments that are remembered, it counts as full. So for at
-///   most one window and one segment, more is refused than necessary, never less. A change of the limit alone does none of this.
+/// - Admissions are kept. If the length of the window changes, all admissions that are still in the new window count as
+///   admitted in the segment of the last admission. If the new window reaches back further than the remembered segments, it
+///   counts as full. So for at most one window and one segment, the limiter refuses more than necessary, but never less. A
+///   change of the limit alone does none of this.
 /// - Each change of the window may move that segment by up to one segment. Change the window less often than every other
 ///   segment; otherwise admissions may never leave it.
 /// - A timestamp from before the change is admitted only if the quota before the change admits it as well.
@@ -100,22 +109,23 @@ const DEFAULT_SEGMENTS: u64 = 10;
 ///
 /// # Memory
 ///
-/// 16 bytes for each segment and two more, rounded up to a power of two: 256 bytes for 10 segments, whatever the limit.
-/// [`bytes`](SegmentedWindow::bytes) tells. All of it is taken when the limiter is built. The first change of quota takes 16
-/// bytes for each segment and two more, for callers with an earlier time. No decision takes any, except for those who
-/// [wait](RateLimiter::acquire).
+/// A limiter takes 16 bytes for each segment and two more, rounded up to a power of two: 256 bytes for 10 segments, whatever
+/// the limit is. [`bytes`](SegmentedWindow::bytes) reports the size. The limiter takes all of it when it is built.
+///
+/// The first change of quota takes 16 bytes for each segment and two more, for callers with an earlier time. Decisions take no
+/// memory, except for [waiters](RateLimiter::acquire).
 ///
 /// # Cost
 ///
-/// A decision is one clock reading and one 128-bit compare-and-swap; the first in a segment makes two. It takes
-/// no lock, except that it waits for a change of quota that is under way, and asks those who wait, if any do.
-/// [`is_lock_free`](RateLimiter::is_lock_free) tells whether the target has a 128-bit compare-and-swap.
+/// A decision is one clock reading and one 128-bit compare-and-swap. The first decision in a segment makes two. It takes no
+/// lock, with two exceptions: it waits for a change of quota that is in progress, and it looks into the queue if there are
+/// waiters. [`is_lock_free`](RateLimiter::is_lock_free) reports whether the target has a 128-bit compare-and-swap.
 ///
 /// # Source
 ///
-/// The sliding window of .NET's `System.Threading.RateLimiting` divides a window likewise, but counts only as
-/// many segments as make up a window, the current one included, which lets through twice the limit in some.
-/// Here one segment more counts.
+/// The sliding window of .NET's `System.Threading.RateLimiting` divides a window in the same way. It counts only the segments
+/// that make up one window, including the current one. Some windows can therefore hold twice the limit. This limiter counts one
+/// segment more.
 pub type SegmentedWindow = RateLimiter<Segments>;
 
 impl SegmentedWindow {
@@ -123,7 +133,7 @@ impl SegmentedWindow {
     ///
     /// # Errors
     ///
-    /// As [`SegmentedWindowBuilder::build`].
+    /// Returns [`QuotaError`] in the cases that [`SegmentedWindowBuilder`] lists.
     #[cfg(feature = "std")]
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         Self::builder(quota).build()
@@ -142,7 +152,9 @@ impl SegmentedWindow {
         self.engine.count()
     }
 
-    /// Returns the length of a segment: the window divided by the number of segments, rounded up to whole nanoseconds.
+    /// Returns the length of a segment, rounded up to whole nanoseconds.
+    ///
+    /// It is the length of the window divided by the number of segments.
     pub fn segment(&self) -> Duration {
         Duration::from_nanos(self.engine.segment_ns())
     }

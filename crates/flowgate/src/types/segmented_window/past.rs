@@ -17,7 +17,7 @@
 use crate::algorithm::sliding_window::{self, History, Window};
 use alloc::vec::Vec;
 
-/// What a limiter keeps of the time before its last change of quota.
+/// The state of a limiter before its last change of quota.
 #[derive(Debug)]
 pub(super) struct Past {
     /// The last change; 0: none.
@@ -32,7 +32,7 @@ pub(super) struct Past {
     sums: Vec<Sum>,
 }
 
-/// What was admitted in a segment.
+/// The admissions of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
     pub(super) segment: u64,
@@ -57,7 +57,7 @@ impl Past {
         self.until_ns
     }
 
-    /// What it takes, in bytes.
+    /// The size, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.sums.capacity() * size_of::<Sum>()
     }
@@ -149,7 +149,7 @@ impl Past {
     }
 }
 
-/// What was admitted in the first segments that are known, and before these nothing.
+/// The admissions of the first known segments, and nothing before them.
 #[derive(Clone, Copy)]
 struct Until {
     segment: Option<u64>,

@@ -1,12 +1,12 @@
-//! What a [`SegmentedWindow`](super::SegmentedWindow) decides by: one word for the newest segment, a ring for
-//! those before.
+//! The state of a [`SegmentedWindow`](super::SegmentedWindow): one word for the newest segment, a ring for earlier ones.
 //!
 //! # The word and the ring
 //!
-//! The word holds the newest segment that has admissions, and how many units there have been until and with it. A
-//! decision in that segment is one compare-and-swap. The first admission in a later segment *closes* the one
-//! in the word: it puts the word as it is at the word's place in the ring, and only then swaps the word for
-//! one of the later segment, at the next place.
+//! The word holds the newest segment that has admissions, and the sum of units until and including it. A decision in that
+//! segment is one compare-and-swap.
+//!
+//! The first admission in a later segment *closes* the segment in the word. It copies the word to its place in the ring, and
+//! only then swaps in a word of the later segment, with the next place.
 //!
 //! ```text
 //!           ring, closed segments                      word
@@ -23,35 +23,38 @@
 //!
 //! # Closing
 //!
-//! Anybody may put a word into the ring, also one that is the word no more by the time it gets there. So a
-//! thread looks whether the word is still the same *after* it has seen what is in the slot, and then
-//! replaces exactly that; and it swaps the word only when the slot held exactly this word. Words never
-//! come back: sums grow, and where one shrinks the epoch grows. So of a closed segment the ring holds the last word.
+//! Every thread may put a word into the ring, even a word that is outdated when it gets there. So a thread checks that the word
+//! is still the same *after* it has read the slot, and then replaces exactly that content. It swaps the word only if the slot
+//! held exactly this word. Words never come back: sums grow, and if a sum shrinks, the epoch grows. So the ring holds the last
+//! word of each closed segment.
 //!
 //! # Changes
 //!
-//! A change of quota, and the taking back of a grant, hold `config` and mark the word; decisions that meet the mark
-//! wait for `config`. With the parameters stored, or the units taken out of their segment's sum and all later ones,
-//! the word is put back in its next epoch, so that no decision commits that was computed before. A change of the
-//! segments' length re-counts the word's segment: all that is still in the window is taken to be of the segment of the last
-//! admission; and if the ring does not reach back so far, so much that the window is full, none of which is ever refunded.
-//! The ring then has one tally of what has left the window only since the last admission, for a change to a longer window, and
-//! one for all that was before.
+//! A change of quota, and the return of an unused grant, hold `config` and mark the word. Decisions that meet the mark wait for
+//! `config`. The holder stores the parameters, or takes the units out of the sums of their segment and all later ones. It then
+//! stores the word in its next epoch, so that no decision commits that was computed before.
 //!
-//! A decision at a time before the last change is made at the change, and by what was before ([`past`](super::past)).
+//! A change of the segments' length counts the word's segment anew:
+//!
+//! - All admissions that are still in the window count as those of the segment of the last admission.
+//! - If the ring does not reach back far enough, the window counts as full, and none of these units are ever refunded.
+//! - The ring then has two tallies: one of the admissions that left the window only since the last admission, for a change to a
+//!   longer window, and one for everything before.
+//!
+//! A decision at a time before the last change is made at the change, and by the quota before it ([`past`](super::past)).
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `word` | everyone | decisions, refunds (CAS); changes (CAS to marked, store) | its contents |
-//! | `ring` | everyone | who closes a segment (CAS) | the word, seen unchanged after the slot |
+//! | `ring` | everyone | threads that close a segment (CAS) | the word, unchanged after the slot was read |
 //! | | | changes | the word, marked |
 //! | `limit`, `segment_ns`, `since_ns` | decisions | changes | the word, marked |
 //! | `left` | everyone | everyone | none: a hint |
-//! | `config` | changes; those who wait for one | changes | itself |
-//! | `config.past` | decisions at a time before the last change | those; changes | `config` |
+//! | `config` | changes; threads that wait for a change | changes | itself |
+//! | `config.past` | decisions at a time before the last change | these decisions; changes | `config` |
 //!
-//! An epoch is told by 7 bits: a decision that is suspended just before its swap, while exactly a multiple of
-//! 128 changes and refunds happen that leave the very same sums in the very same segment, would commit by its
+//! An epoch has 7 bits, which leaves one case. A decision is suspended just before its swap. In the meantime, exactly a
+//! multiple of 128 changes and refunds happen, and leave the same sums in the same segment. The decision then commits by its
 //! old quota: one operation.
 
 use super::count::{Before, Tally};
@@ -70,10 +73,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub(super) const MAX_SEGMENTS: u64 = 1024;
-/// Beside one for each segment of a window: the last before it, and one that is being closed.
+/// Slots beside one for each segment of a window: the last one before it, and one that is being closed.
 const SPARE_SLOTS: u64 = 2;
 
-/// See the module.
+/// The word, the ring and their parameters; see the module.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Segments {
@@ -97,13 +100,13 @@ struct Config {
     past: Past,
 }
 
-/// What is seen while the word is [`View::newest`].
+/// A consistent view, which holds while the word is [`View::newest`].
 type View = sums::View<Tally, ()>;
 
 impl Engine for Segments {
     const NAME: &'static str = "SegmentedWindow";
 
-    /// How many units one token is.
+    /// The number of units per token.
     fn token(&self) -> u64 {
         self.token
     }
@@ -117,7 +120,7 @@ impl Engine for Segments {
         self.take_by(None, now_ns, amount.units(|| self.token))
     }
 
-    /// Takes what there is, up to `n` units.
+    /// Takes the available units, up to `n`.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         loop {
             let view = self.view(now_ns);
@@ -139,7 +142,7 @@ impl Engine for Segments {
         }
     }
 
-    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
+    /// Takes `n` units for a waiter in the queue, with `at_ns` as the time of the grant.
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -147,17 +150,17 @@ impl Engine for Segments {
         self.take_by(Some(at_ns), at_ns, n)
     }
 
-    /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
+    /// The result of [`grant`](Engine::grant) if `ahead` units were taken first, each as early as possible.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         self.look_by(Some(at_ns), at_ns, ahead, n)
     }
 
-    /// What [`look`](Engine::look) would answer.
+    /// The result of [`look`](Engine::look).
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         self.look_by(None, now_ns, 0, n)
     }
 
-    /// Takes `n` units back that were admitted at `at_ns`: out of the sum of their segment, and of those after it.
+    /// Takes out `n` units that were admitted at `at_ns`: from the sum of their segment, and from later sums.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
         let _config = self.config.lock();
         let word = self.freeze();
@@ -181,7 +184,7 @@ impl Engine for Segments {
                 }
             }
         }
-        // Release: pairs with the Acquire loads of those who then find the ring changed.
+        // Release: pairs with the Acquire loads of threads that then find the ring changed.
         self.word.store(word.less(out).0, Ordering::Release);
     }
 
@@ -199,7 +202,7 @@ impl Engine for Segments {
 }
 
 impl Refunds for Segments {
-    /// Takes back up to `n` units of the newest segment, if it is in the window and all of them were taken: how many
+    /// Takes out up to `n` units of the newest segment, if it is in the window and all of them were taken. Returns how many
     /// these were.
     fn refund(&self, n: u64, times: &dyn Times) -> u64 {
         let now_ns = times.latest_ns();
@@ -247,7 +250,7 @@ impl Requotas for Segments {
         let mut new = word.next_epoch();
         // Read after the word, so that they are not older than the decisions in it.
         let (now_ns, latest_ns) = (times.now_ns(), times.latest_ns());
-        // Not before a time that something was admitted at, nor before the change before.
+        // Not before any admission, nor before the previous change.
         let newest_end_ns = word
             .segment()
             .saturating_add(1)
@@ -302,7 +305,7 @@ impl Segments {
         Ok(segments)
     }
 
-    /// The sum of a ring of full segments has to be told from 0.
+    /// The sum of a ring of full segments must be different from 0.
     fn check_limit(&self, limit: u64) -> Result<(), QuotaError> {
         match limit > self.most() {
             true => Err(QuotaError::out_of_range(
@@ -327,7 +330,7 @@ impl Segments {
         self.segment_ns.load(Ordering::Acquire)
     }
 
-    /// What the ring takes, and what is kept of the time before a change, in bytes.
+    /// The size of the ring, and of the state from before a change, in bytes.
     pub(super) fn ring_bytes(&self) -> usize {
         self.ring.bytes() + self.config.lock().past.bytes()
     }
@@ -343,7 +346,7 @@ impl Segments {
         }
     }
 
-    /// What is in the window at `now_ns`, the newest first.
+    /// The admissions in the window at `now_ns`, the newest first.
     pub(super) fn admitted(&self, now_ns: u64) -> Vec<Admitted> {
         let _config = self.config.lock();
         let word = self.freeze();
@@ -356,7 +359,7 @@ impl Segments {
             units: sum.units,
         });
         let admitted = admitted.collect();
-        // Nothing has changed meanwhile: decisions that were under way still hold.
+        // Nothing has changed in between: decisions in progress are still valid.
         self.word.store(word.0, Ordering::Release);
         admitted
     }
@@ -367,7 +370,7 @@ impl Segments {
         now_ns < self.since_ns.load(Ordering::Acquire)
     }
 
-    /// What both quotas say to `n` units at `now_ns`, before the last change. `view` is at the change.
+    /// The result for `n` units at `now_ns`, before the last change, by both quotas. `view` is at the change.
     fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
         if n > view.window.limit {
             return Err(Denied::never(n, view.window.limit));
@@ -394,7 +397,7 @@ impl Segments {
         }
     }
 
-    /// [`look_by`](Self::look_by) at a time before the last change; by the quota before that, as if nobody were ahead.
+    /// [`look_by`](Self::look_by) at a time before the last change, by the quota before it, without waiters ahead.
     #[cold]
     #[inline(never)]
     fn look_before(
@@ -431,7 +434,7 @@ impl Segments {
         }
     }
 
-    /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
+    /// The limit, the available units, and the time until the window is empty, in nanoseconds.
     fn seen_at(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
@@ -452,7 +455,7 @@ impl Segments {
         }
     }
 
-    /// What was admitted in each segment that is known, the newest first. The word is frozen.
+    /// The admissions of each known segment, the newest first. The word is frozen.
     fn sums(&self, word: Tally) -> impl Iterator<Item = Sum> {
         let at = move |back: u64| match back {
             0 => word,
@@ -477,11 +480,11 @@ impl Segments {
         }
     }
 
-    /// The word for segments of `segment_ns`, with all that is in the window that they make up in the segment of the last
-    /// admission; if that is not known, a full one. The word is frozen.
+    /// The word for segments of `segment_ns`. All admissions in the window of these segments count in the segment of the last
+    /// admission; if they are not known, the window is full. The word is frozen.
     ///
-    /// What has left the window since the last admission is put into the last segment that has: a later change to a longer
-    /// window finds it there.
+    /// Admissions that left the window since the last admission are put into the last segment that has left it. A later change
+    /// to a longer window finds them there.
     fn recount(&self, word: Tally, (now_ns, latest_ns): (u64, u64), segment_ns: u64) -> Tally {
         let old_ns = u128::from(self.segment_ns());
         let begins_ns = u128::from(word.segment()) * old_ns;
@@ -535,7 +538,7 @@ impl Segments {
     #[inline(always)]
     fn view(&self, now_ns: u64) -> View {
         loop {
-            // First: all that is read after it belongs to it if it is still there at the end.
+            // First: everything that is read after it belongs to it, if it has not changed at the end.
             let word = Tally(self.word.load(Ordering::Acquire));
             if word.is_frozen() {
                 self.await_change();
@@ -558,7 +561,7 @@ impl Segments {
         }
     }
 
-    /// The state at the last change, for an admission that is dated that, if it is dated.
+    /// The state at the last change, for an admission with that time, if it has one.
     fn view_at_change(&self, past: &Past, date_ns: Option<u64>) -> View {
         let change_ns = past.until_ns();
         self.view(change_ns)
@@ -590,14 +593,14 @@ impl Segments {
         }
     }
 
-    /// Until the change that is under way has ended.
+    /// Waits until the change in progress has ended.
     #[cold]
     fn await_change(&self) {
         drop(self.config.lock());
     }
 }
 
-/// What the quota before the last change says to `n` units at `now_ns`.
+/// The result for `n` units at `now_ns`, by the quota before the last change.
 fn past_admits(past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
     match past.admits_at_ns(now_ns, n) - now_ns {
         0 => Ok(()),
@@ -619,7 +622,7 @@ impl Sums for Segments {
         Tally(self.ring.load(place))
     }
 
-    /// What will be at `place` when the word is closed.
+    /// The content of `place` when the word is closed.
     #[inline(always)]
     fn sum_seen(&self, view: &View, place: u64) -> Tally {
         match (place ^ view.newest.place()) & (self.ring.len() - 1) {
@@ -628,7 +631,7 @@ impl Sums for Segments {
         }
     }
 
-    /// The ring has room for all that can be in the window, so that its oldest is not.
+    /// The ring has room for all that can be in the window, so its oldest tally has left it.
     fn range(&self, view: &View) -> (u64, u64) {
         let after = self.ring.len() - 1;
         (view.newest.place().wrapping_sub(after), after)
@@ -664,7 +667,7 @@ impl Sums for Segments {
         n: u64,
     ) -> Option<Result<(), Denied>> {
         let past = &mut self.config.lock().past;
-        // While the lock is held, nothing else changes than what decisions do.
+        // While the lock is held, only decisions change the state.
         let view = self.view_at_change(past, date_ns);
         match self.foretell_before(&view, past, now_ns, n) {
             Ok(()) => self.append(&view, n).then(|| {

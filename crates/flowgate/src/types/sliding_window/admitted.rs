@@ -1,24 +1,25 @@
-//! What was admitted, and when, as numbers for another process: of a sliding window, and of a segmented one, whose segments it
-//! is of.
+//! The admissions of a window and their times, as numbers for another process.
+//!
+//! They are those of a sliding window, or of a segmented one, as segments.
 
 use crate::limiter::state::{LimiterStateError, Needed, Numbers, ranges};
 use crate::store::ring::sums::Sums;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Units, and the latest that they can have been admitted.
+/// Units, and the latest time at which they can have been admitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     pub(crate) time_ns: u64,
     pub(crate) units: u64,
 }
 
-/// What is counted here, and for how long.
+/// How admissions are counted here, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) window_ns: u64,
     pub(crate) segment_ns: u64,
-    /// From the beginning of its segment, what is admitted counts for so long.
+    /// How long an admission counts, from the beginning of its segment.
     pub(crate) lasts_ns: u64,
     pub(crate) units_per_token: u64,
 }
@@ -37,7 +38,7 @@ impl Terms {
         numbers
     }
 
-    /// Returns the pairs that an exporter of a window at least as long has written and that still count, in these units. A time
+    /// Returns the exported pairs that still count, in these units. The exporter's window must be at least as long. A time
     /// before this clock's origin becomes the origin.
     fn read(self, taken: Numbers<'_>, now_ns: u64) -> Result<Vec<Admitted>, LimiterStateError> {
         let ([window_ns, units_per_token], admitted) = taken.fields_and_pairs(
@@ -46,14 +47,14 @@ impl Terms {
         )?;
         let window_ns = window_ns as u64;
         if window_ns < self.window_ns {
-            // What came before its window is not known.
+            // Nothing is known of the time before its window.
             let needed = Needed::AtLeast(self.window_ns);
             let name = "a window in nanoseconds";
             return Err(LimiterStateError::setting(name, window_ns, needed));
         }
         let segment_ns = i128::from(self.segment_ns);
         let admitted = admitted.into_iter().filter_map(|[ahead, units]| {
-            // Not later than now, which would be the time of all that is here, too.
+            // Not later than now, because that would move the time of all admissions here.
             let time_ns = taken.instant_ns(ahead, now_ns).min(now_ns.into());
             let segment_began_ns = time_ns.div_euclid(segment_ns) * segment_ns;
             let leaves_ns = segment_began_ns + i128::from(self.lasts_ns);

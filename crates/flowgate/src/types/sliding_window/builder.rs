@@ -25,8 +25,11 @@ use crate::quota::{Quota, QuotaError};
 ///
 /// # Errors
 ///
-/// [`build`](Builder::build) returns [`QuotaError`] if the quota sets a burst, which a window does not have; if its limit is above the largest limit;
-/// or if that is over 2²⁶ − 2 units: the ring would take more than 1 GiB.
+/// [`build`](Builder::build) returns [`QuotaError`] in these cases:
+///
+/// - The quota sets a burst. A window has none.
+/// - The quota's limit is above `max_limit`.
+/// - `max_limit` is over 2²⁶ − 2 units: the ring would take more than 1 GiB.
 ///
 /// ```
 /// # use flowgate::SlidingWindow;
@@ -55,8 +58,9 @@ impl Build for Log {
 }
 
 impl SlidingWindowBuilder {
-    /// The largest limit, in units, that [`set_quota`](crate::SlidingWindow::set_quota) may ever set: what memory is
-    /// [taken for](crate::SlidingWindow#memory).
+    /// Sets the largest limit, in units, that [`set_quota`](crate::SlidingWindow::set_quota) accepts later.
+    ///
+    /// The limiter takes [memory](crate::SlidingWindow#memory) for this limit when it is built.
     pub fn max_limit(self, units: u64) -> Self {
         self.set(|settings| settings.max_limit = Some(units))
     }

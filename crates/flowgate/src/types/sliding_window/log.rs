@@ -2,9 +2,9 @@
 //!
 //! # The ring
 //!
-//! Each admission is one record: when, and how many units there have been with it. So the units of any run of
-//! admissions are the difference of two records, and an admission of any size is one record. Records are in the
-//! order of their times, since an admission is dated no earlier than the one before it.
+//! Each admission is one record: its time, and the sum of units until and including it. So the units of any run of admissions
+//! are the difference of two records, and an admission of any size is one record. Records are in the order of their times,
+//! because an admission never has an earlier time than the one before it.
 //!
 //! ```text
 //!   position      k−4    k−3    k−2    k−1     k      end
@@ -16,42 +16,47 @@
 //!                          └── 13 − 6 = 7 units in the window ──┘
 //! ```
 //!
-//! Each admission has at least one unit, so no more than `max_limit` of them are in the window; the ring has room
-//! for these, for the last that has left, and for the free slot.
+//! Each admission has at least one unit, so at most `max_limit` of them are in the window. The ring has room for these, for the
+//! last record that has left the window, and for the free slot.
 //!
 //! # A decision
 //!
-//! The **free slot**, the one after the newest record, is what everything hangs on: its contents change
-//! whenever the state does, and never come back. A decision
+//! The **free slot**, the one after the newest record, guards all decisions: its contents change whenever the state does, and
+//! an earlier content never comes back. A decision
 //!
 //! 1. loads the free slot, then the newest record, then limit and window;
 //! 2. looks for the last record that has left the window;
-//! 3. swaps a record for the contents of the free slot, if they are still the same; or, to refuse, only sees
-//!    that they are.
+//! 3. swaps a record for the contents of the free slot, if they are still the same; or, to refuse, only checks that they are.
 //!
-//! Between 1 and 3 no record can have been overwritten but the free slot's, and no parameter changed. What
-//! was in a free slot does not come back: an older record has a lap that is past, and blanks are numbered.
+//! Between 1 and 3, only the free slot's record can have been overwritten, and no parameter has changed. Earlier contents of a
+//! free slot do not come back: an older record has a past lap, and blanks are numbered.
 //!
 //! # Finding things
 //!
-//! `newest` and `left` are hints: positions at which the newest record and the last that has left were a short
-//! time ago. Anyone may store them at any time, late or in any order: what is found there is looked at before
-//! it is used, and where it is not what was looked for, a search of at most 2 log₂(slots) steps finds it. A
-//! record tells its lap, so it is seen whether a slot is already written on this lap; a record that has left
-//! the window bounds what is in it from above, whether or not it is the last that has.
+//! `newest` and `left` are hints: positions at which the newest record and the last that has left the window were a short time
+//! ago. Every thread may store them, late or in any order. A thread therefore checks what it finds there before using it. If it
+//! is not the record that it looked for, a search of at most 2 log₂(slots) steps finds that record.
+//!
+//! A record contains its lap, which shows whether a slot has already been written on this lap. A record that has left the
+//! window is an upper bound of what is in the window, even if it is not the last that has left.
 //!
 //! # Changes
 //!
-//! A change of quota, a refund and the taking back of a grant hold `config` and *freeze* the free slot: they swap a
-//! record for its contents that no decision will replace. So does an admission at a time before the last change
-//! ([`past`](super::past)). Decisions that meet it wait for `config`, that is, for the
-//! change to end. Then the parameters are stored, or the newest records taken out, or an older one taken out and
-//! those after it written anew; and at last the slot that is now free gets a blank with a new number. A blank also
-//! keeps limiter time from running backward when the newest record is taken out.
+//! A change of quota, a refund and the return of an unused grant hold `config` and *freeze* the free slot: they swap in a
+//! record that no decision will replace. So does an admission at a time before the last change ([`past`](super::past)).
+//! Decisions that meet a frozen slot wait for `config`, that is, for the change to end.
 //!
-//! What freezing and taking out destroys are the oldest records of the ring. They can be needed again only by a
-//! longer window after a refund; such a window counts as full until the oldest record that is still known has
-//! left it, since what was before that is not known.
+//! The holder of `config` then does one of these:
+//!
+//! - stores the parameters;
+//! - takes out the newest records;
+//! - takes out an older record, and writes those after it anew.
+//!
+//! Finally, the slot that is now free gets a blank with a new number. A blank also keeps limiter time from running backward
+//! when the newest record is taken out.
+//!
+//! Freezing and taking out destroy the oldest records of the ring. Only a longer window after a refund can need them again.
+//! Such a window counts as full until the oldest known record has left it, because nothing is known of the time before.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
@@ -59,7 +64,7 @@
 //! | other slots | everyone | changes | the free slot, frozen |
 //! | `limit`, `window_ns`, `past` | decisions | changes | the free slot, frozen |
 //! | `newest`, `left` | everyone | everyone | none: hints |
-//! | `config` | changes; those who wait for one | changes | itself |
+//! | `config` | changes; threads that wait for a change | changes | itself |
 
 use super::admitted::{Admitted, Terms};
 use super::past::{Before, Past};
@@ -77,13 +82,13 @@ use alloc::vec::Vec;
 
 /// The most slots that a ring has.
 const MAX_SLOTS: u64 = 1 << 26;
-/// Beside one for each unit of the limit: the last that has left, and the free one.
+/// Slots beside one for each unit of the limit: the last record that has left, and the free slot.
 const SPARE_SLOTS: u64 = 2;
 const SLOT_BYTES: u64 = 16;
-/// How far back an admission can be and still be taken out.
+/// How many admissions back an admission can be and still be taken out.
 const REACH: u64 = 1024;
 
-/// See the module.
+/// The ring and its parameters; see the module.
 #[derive(Debug)]
 pub struct Log {
     ring: Ring,
@@ -98,7 +103,7 @@ pub struct Log {
     config: Lock<Config>,
 }
 
-/// On a cache line of their own: every admission stores here.
+/// The hints. They have their own cache line, because every admission stores here.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Hints {
@@ -113,7 +118,7 @@ struct Config {
     serial: u64,
 }
 
-/// What is seen while the free slot holds [`Slot::free`].
+/// A consistent view, which holds while the free slot contains [`Slot::free`].
 type View = sums::View<Record, Slot>;
 
 /// The free slot: its position, and what is in it.
@@ -126,7 +131,7 @@ pub(crate) struct Slot {
 impl Engine for Log {
     const NAME: &'static str = "SlidingWindow";
 
-    /// How many units one token is.
+    /// The number of units per token.
     fn token(&self) -> u64 {
         self.token
     }
@@ -140,7 +145,7 @@ impl Engine for Log {
         self.take_by(None, now_ns, amount.units(|| self.token))
     }
 
-    /// Takes what there is, up to `n` units.
+    /// Takes the available units, up to `n`.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
         loop {
             let view = self.view(now_ns);
@@ -166,7 +171,7 @@ impl Engine for Log {
         }
     }
 
-    /// Takes `n` units for somebody in the queue, to whom the grant is dated `at_ns`.
+    /// Takes `n` units for a waiter in the queue, with `at_ns` as the time of the grant.
     fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -174,18 +179,18 @@ impl Engine for Log {
         self.take_by(Some(at_ns), at_ns, n)
     }
 
-    /// What [`grant`](Engine::grant) would answer if `ahead` units were taken first, each as soon as it can be.
+    /// The result of [`grant`](Engine::grant) if `ahead` units were taken first, each as early as possible.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         self.look_by(Some(at_ns), at_ns, ahead, n)
     }
 
-    /// What [`look`](Engine::look) would answer.
+    /// The result of [`look`](Engine::look).
     fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         self.look_by(None, now_ns, 0, n)
     }
 
-    /// Takes out `n` units that were admitted at `at_ns`, if that is among the last [`REACH`] admissions. Those after
-    /// it are written anew.
+    /// Takes out `n` units that were admitted at `at_ns`, if they are among the last [`REACH`] admissions. Later records are
+    /// written anew.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
         let mut config = self.config.lock();
         let view = self.freeze(0);
@@ -211,7 +216,7 @@ impl Engine for Log {
 }
 
 impl Refunds for Log {
-    /// Takes out the newest `n` units that are in the window: how many these were.
+    /// Takes out the newest `n` units in the window, and returns how many these were.
     fn refund(&self, n: u64, times: &dyn Times) -> u64 {
         if n == 0 {
             return 0;
@@ -223,7 +228,7 @@ impl Refunds for Log {
         let (mut end, mut newest, mut rest) = (view.key.end, view.newest, n);
         while newest.is_admission() && !newest.is_before(view.window.first) {
             let before = self.sum(self.back(end, 2));
-            // How many units the oldest known record has cannot be told.
+            // The number of units of the oldest known record is not known.
             if self.is_last_known(&view, end) || before.is_blank() {
                 break;
             }
@@ -323,7 +328,7 @@ impl Log {
         self.max_limit
     }
 
-    /// What the ring takes, in bytes.
+    /// The size of the ring, in bytes.
     pub(super) fn ring_bytes(&self) -> usize {
         self.ring.bytes()
     }
@@ -338,7 +343,7 @@ impl Log {
         }
     }
 
-    /// What is in the window at `now_ns`, the newest first. What is forgotten counts as a full window.
+    /// The admissions in the window at `now_ns`, the newest first. Forgotten admissions count as a full window.
     pub(super) fn admitted(&self, now_ns: u64) -> Vec<Admitted> {
         let mut config = self.config.lock();
         let view = self.freeze(now_ns);
@@ -363,7 +368,7 @@ impl Log {
         admitted
     }
 
-    /// Whether the units of the record before `end` cannot be told, as the one before that is overwritten.
+    /// Whether the units of the record before `end` are unknown, because the record before it is overwritten.
     fn is_last_known(&self, view: &View, end: u64) -> bool {
         self.distance(end, view.key.end) + SPARE_SLOTS >= self.ring.len()
     }
@@ -388,7 +393,7 @@ impl Log {
             .newest
             .followed_by(n, view.window.segment, self.lap(view.key.end));
         let next = view.key.end.wrapping_add(1);
-        // Before the record, so that nobody takes that slot for free.
+        // Before the record, so that no thread takes that slot for free.
         self.ring.store(next, Record::frozen(self.lap(next)).0);
         self.ring.store(view.key.end, record.0);
         let blank = Record::blank(view.window.segment, config.serial, self.lap(next));
@@ -398,7 +403,7 @@ impl Log {
         true
     }
 
-    /// What both quotas say to `n` units.
+    /// The result for `n` units by both quotas.
     fn foretell_before(
         &self,
         view: &View,
@@ -448,7 +453,7 @@ impl Log {
         }
     }
 
-    /// The limit, what is available, and for how long the window will not be empty, in nanoseconds.
+    /// The limit, the available units, and the time until the window is empty, in nanoseconds.
     fn seen_at(&self, now_ns: u64) -> (u64, u64, u128) {
         loop {
             let view = self.view(now_ns);
@@ -475,8 +480,7 @@ impl Log {
         }
     }
 
-    /// Writes what was admitted after the record at `last` once more, without `n` of the units of `at_ns`. Returns
-    /// where it ends.
+    /// Writes the admissions after the record at `last` once more, without `n` of the units of `at_ns`. Returns the new end.
     fn rewrite(&self, view: &View, last: u64, at_ns: u64, n: u64) -> u64 {
         let (mut before, mut end, mut rest) = (self.sum(last), last.wrapping_add(1), n);
         let is_known = self.sum(end).time_ns() == at_ns && !before.is_blank();
@@ -504,7 +508,7 @@ impl Log {
     /// The state, and the limiter time that it makes of `now_ns`.
     #[inline(always)]
     fn view(&self, now_ns: u64) -> View {
-        // What the last admission left, if nobody has come in between.
+        // The state that the last admission left, if no other thread has changed it.
         let newest = self.hints.newest.load(Ordering::Relaxed);
         match self.view_at(newest, now_ns) {
             Some(view) => view,
@@ -518,7 +522,7 @@ impl Log {
         loop {
             match self.view_at(self.find_newest(), now_ns) {
                 Some(view) => return view,
-                // Others have appended, or a change is under way.
+                // Others have appended, or a change is in progress.
                 None => drop(self.config.lock()),
             }
         }
@@ -568,7 +572,7 @@ impl Log {
     /// Where the newest record seems to be.
     fn find_newest(&self) -> u64 {
         let near = self.hints.newest.load(Ordering::Relaxed);
-        // What is there tells its lap, whichever the hint was of: one of the records that there are.
+        // The content of the slot shows its lap, whatever the hint was.
         let lap = self.sum(near).lap();
         let index = near & (self.ring.len() - 1);
         let first = lap << self.index_bits | index;
@@ -601,8 +605,8 @@ impl Log {
             };
             Record::blank(time_ns, config.serial, self.lap(position))
         };
-        // Frozen before what follows it is blank, and the last of all to be free: as long as one is
-        // frozen nobody takes another for free.
+        // It is frozen before the slots after it become blank, and it is the last to become free. As long as one slot is
+        // frozen, no thread takes another for free.
         self.ring.store(end, Record::frozen(self.lap(end)).0);
         for after in 1..=self.distance(end, view.key.end) {
             let position = end.wrapping_add(after);
@@ -624,8 +628,7 @@ impl Log {
         position.wrapping_sub(by)
     }
 
-    /// How far `to` is after `from`: positions are told apart by their index and the bits that a record
-    /// keeps of their lap.
+    /// The distance from `from` to `to`. Positions differ in their index and in the bits that a record keeps of their lap.
     fn distance(&self, from: u64, to: u64) -> u64 {
         let bits = self.index_bits + Record::LAP_BITS;
         to.wrapping_sub(from) & ((1 << bits) - 1)
@@ -633,7 +636,7 @@ impl Log {
 }
 
 impl View {
-    /// The same by what was `before` the last change; not at a time of which nothing is known.
+    /// The same by the quota `before` the last change; not at a time of which nothing is known.
     fn before_change(&self, before: &Before, date_ns: Option<u64>) -> Self {
         let time_ns = self.window.segment.max(before.known_ns);
         let view = Self {

@@ -1,4 +1,4 @@
-//! [`SlidingWindow`]: the public face over the [log](log) of admissions.
+//! [`SlidingWindow`]: the public type over the [log](log) of admissions.
 
 pub(crate) mod admitted;
 mod builder;
@@ -18,11 +18,13 @@ use crate::quota::Quota;
 use crate::quota::QuotaError;
 pub use log::Log;
 
-/// At most **limit in every window** of time, wherever it begins.
+/// At most N operations in **every** window of time, exactly.
 ///
-/// The quota `"100/min"` allows 100 in any 60 seconds: in [t, t + 60 s) for every instant t. The limiter
-/// remembers when each admission was, and an operation goes ahead if, with it, the window that ends now holds
-/// no more than the limit. What was admitted at t counts until just before t + 60 s, to the nanosecond.
+/// Use it for a limit of "at most N in *any* window". The quota `"100/min"` allows 100 in any 60 seconds: in [t, t + 60 s) for
+/// every instant t.
+///
+/// The limiter remembers the time of each admission. An operation goes ahead if the window that ends now, including this
+/// operation, holds at most the limit. An admission at t counts until just before t + 60 s, to the nanosecond.
 ///
 /// ```text
 ///   limit 3 in any window of 10
@@ -51,40 +53,48 @@ pub use log::Log;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1). No window holds more than the limit, on every schedule of threads.
-/// - **Nothing wasted** (C2). A refusal means that admitting would have broken that.
-/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
-/// - **Any clock** (C4). A `now` older than the newest admission counts as that admission's time. If that is still before the last
-///   change of quota, both quotas have to admit it. Before the previous change it is refused until that change.
+/// [The guide](crate::guide::guarantees) defines C1 to C9.
 ///
-/// # Choosing it
+/// - **Never over-admits** (C1). No window holds more than the limit, on every schedule of threads.
+/// - **Never refuses needlessly** (C2). A refusal means that admitting the request would have exceeded that bound.
+/// - **Exact retry-after** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
+/// - **Safe under clock anomalies** (C4). A `now` that is older than the newest admission counts as that admission's time. If
+///   that time is still before the last change of quota, both quotas have to admit the request. A `now` from before the
+///   previous change is refused until that change.
 ///
-/// It is the only limiter for a limit of "at most N in *any* window", at the price of memory for N admissions.
-/// [`SegmentedWindow`](crate::SegmentedWindow) keeps the same promise in little memory and lets operations in
-/// again somewhat later. [`TokenBucket`](crate::TokenBucket) spreads operations out, and admits up to 2 N in
-/// some windows.
+/// # When to use another limiter
+///
+/// It is the only limiter that keeps a limit of "at most N in *any* window" exactly. It needs memory for N admissions.
+///
+/// - [`SegmentedWindow`](crate::SegmentedWindow) keeps the same bound in little memory, and admits operations again somewhat
+///   later.
+/// - [`TokenBucket`](crate::TokenBucket) spreads operations out, and admits up to 2 N in some windows.
 ///
 /// # Amounts
 ///
-/// The limit is the quota's count in units: tokens, unless the quota divides them
-/// ([`Quota::units_per_token`]). `n` counts units, is taken all or none, and may be anything up to
-/// the limit; above it, the refusal is [`Denied::is_never`](crate::Denied::is_never). `n` = 0 succeeds and changes nothing. A quota that sets a
-/// burst is refused: a window has none.
+/// The limit is the quota's count in units. A unit is a token unless the quota divides tokens ([`Quota::units_per_token`]).
+///
+/// - `n` counts units, up to the limit. All `n` are taken, or none.
+/// - `n` = 0 succeeds and changes nothing.
+/// - `n` above the limit is refused with [`Denied::is_never`](crate::Denied::is_never).
+/// - A quota that sets a burst is refused: a window has none.
 ///
 /// # Refunds
 ///
-/// [`refund`](RateLimiter::refund) gives back the newest admissions. Admissions that have left the window have come back by
-/// themselves. Decisions wait while a refund is under way; it takes time in proportion to the admissions that it gives back.
+/// [`refund`](RateLimiter::refund) returns the newest admissions. Admissions that have left the window no longer count, so they
+/// are not returned. Decisions wait while a refund is in progress. A refund takes time in proportion to the admissions that it
+/// returns.
 ///
 /// # Changing the quota
 ///
-/// [`set_quota`](RateLimiter::set_quota) keeps the admissions and judges them by the new limit and window. This is exact in both
-/// directions, because the ring remembers at least as many units as could matter. There is one exception: a refund forgets as
-/// many of the oldest admissions as it gives back of the newest. After it, a *longer* window may count as full until the
-/// oldest admission that is still known has left it. The same holds after a granted [wait](RateLimiter::acquire) was dropped
-/// unseen.
+/// [`set_quota`](RateLimiter::set_quota) keeps the admissions and judges them by the new limit and window. This is exact for
+/// shorter and longer windows, because the ring remembers enough units.
+///
+/// There is one exception. A refund forgets one of the oldest units for each of the newest units that it returns. After a
+/// refund, a *longer* window may count as full until the oldest known admission has left it. The same holds after a caller
+/// dropped a [wait](RateLimiter::acquire) that had been granted but not yet received.
 ///
 /// The limit may be at most [`max_limit`](SlidingWindow::max_limit), and the [units per token](Quota::units_per_token) stay.
 ///
@@ -108,21 +118,28 @@ pub use log::Log;
 ///
 /// # Memory
 ///
-/// 16 bytes for each admission that may be in the window: for each unit of
-/// [`max_limit`](SlidingWindowBuilder::max_limit), and two more, rounded up to a power of two. A limit of 100
-/// takes 2 KiB, one of 1,000,000 takes 16 MiB, and the largest, 2²⁶ − 2, takes 1 GiB. [`bytes`](SlidingWindow::bytes)
-/// tells. All of it is taken when the limiter is built, none after, but for those who [wait](RateLimiter::acquire).
+/// A limiter takes 16 bytes for each admission that may be in the window: for each unit of
+/// [`max_limit`](SlidingWindowBuilder::max_limit) and two more, rounded up to a power of two.
+///
+/// - A limit of 100 takes 2 KiB.
+/// - A limit of 1,000,000 takes 16 MiB.
+/// - The largest limit, 2²⁶ − 2, takes 1 GiB.
+///
+/// [`bytes`](SlidingWindow::bytes) reports the size. The limiter takes all of it when it is built, and later only memory for
+/// [waiters](RateLimiter::acquire).
 ///
 /// # Cost
 ///
-/// A decision is one clock reading and one 128-bit compare-and-swap, however many units it takes and however large the
-/// limit; what has left the window is found in two loads, or after a pause, in log₂(limit) steps. It takes no lock,
-/// except that it waits for a refund or a change of quota that is under way, and asks those who wait, if any do.
-/// [`is_lock_free`](RateLimiter::is_lock_free) tells whether the target has a 128-bit compare-and-swap.
+/// A decision is one clock reading and one 128-bit compare-and-swap, however many units it takes and however large the limit
+/// is. It finds the admissions that have left the window in two loads, or after a pause, in log₂(limit) steps.
+///
+/// It takes no lock, with two exceptions: it waits for a refund or a change of quota that is in progress, and it looks into the
+/// queue if there are waiters. [`is_lock_free`](RateLimiter::is_lock_free) reports whether the target has a 128-bit
+/// compare-and-swap.
 ///
 /// # Source
 ///
-/// The sliding window log, as a ring; see the module `log` in the source for the protocol.
+/// The sliding window log, as a ring. The module `log` in the source describes the protocol.
 pub type SlidingWindow = RateLimiter<Log>;
 
 impl SlidingWindow {
@@ -130,7 +147,7 @@ impl SlidingWindow {
     ///
     /// # Errors
     ///
-    /// As [`SlidingWindowBuilder::build`].
+    /// Returns [`QuotaError`] in the cases that [`SlidingWindowBuilder`] lists.
     #[cfg(feature = "std")]
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         Self::builder(quota).build()

@@ -1,10 +1,11 @@
 //! Times before the last change of quota.
 //!
-//! The log keeps when each admission was, so a change restates nothing. But by the current limit and window, more fits before the
-//! change than the quota before it allowed. A caller that brings such a time (it read the clock before the change, or its clock was
-//! set back), while nothing has been admitted since the change, is admitted only if both quotas admit it. Both are judged by the log
-//! at that time. Nothing is known of the times before the change before the last one: callers with such a time are refused until
-//! that change.
+//! The log keeps the time of each admission, so a change restates nothing. But with the current limit and window, more fits
+//! before the change than the quota before it allowed.
+//!
+//! A caller can bring such a time if it read the clock before the change, or if its clock was set back. While nothing has been
+//! admitted since the change, it is admitted only if both quotas admit it. Both are judged by the log at that time. Nothing is
+//! known of the times before the previous change: callers with such a time are refused until that change.
 //!
 //! A change leaves a blank in the free slot, and so does an admission at such a time, which takes the lock of changes for that. So
 //! decisions compare their time with the change only while the free slot has a blank.
@@ -47,7 +48,7 @@ impl Past {
         self.since_ns.load(Ordering::Acquire)
     }
 
-    /// What was before it.
+    /// The terms before it.
     pub(super) fn before(&self) -> Before {
         Before {
             since_ns: self.since_ns(),
@@ -57,7 +58,7 @@ impl Past {
         }
     }
 
-    /// Begins anew with a change at `now_ns`, before which these were current. The log is frozen.
+    /// Replaces everything by a change at `now_ns`. The parameters are the terms before it. The log is frozen.
     pub(super) fn replace(&self, now_ns: u64, limit: u64, window_ns: u64) {
         let known_ns = self.since_ns();
         let since_ns = now_ns.max(known_ns);

@@ -11,16 +11,16 @@ use crate::algorithm::sliding_window::Sum;
 /// └──────────────────────────┴───────────────────────────┴─────────┴──────┘
 /// ```
 ///
-/// The units are counted from when the limiter was built, modulo 2⁵²: a ring's records lie less than that
-/// apart, 2²⁶ of less than 2²⁶ units each. The lap is how often the ring had been filled before, modulo
-/// 2¹⁰. With the slot's index it makes the record's position.
+/// The units are counted from when the limiter was built, modulo 2⁵². A ring's records lie less than that apart: there are 2²⁶
+/// of less than 2²⁶ units each. The lap is how often the ring had been filled before, modulo 2¹⁰. Together with the slot's
+/// index, it gives the record's position.
 ///
-/// | kind | stands for | time | units |
+/// | kind | represents | time | units |
 /// |---|---|---|---|
 /// | `BEFORE` | nothing, before the first admission | – | 0 |
 /// | `ADMISSION` | an admission | its own | with its own |
 /// | `BLANK` | something that is forgotten | limiter time when it was | a number never used before |
-/// | `FROZEN` | a change under way | – | – |
+/// | `FROZEN` | a change in progress | – | – |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record(pub(super) u128);
 
@@ -47,7 +47,7 @@ impl Record {
         Self::pack(0, 0, lap, BEFORE)
     }
 
-    /// What was there on the lap before `lap` is forgotten; `serial` tells it from all other blanks.
+    /// The content of the lap before `lap` is forgotten. `serial` distinguishes this blank from all others.
     pub(super) const fn blank(time_ns: u64, serial: u64, lap: u64) -> Self {
         Self::pack(time_ns, serial, lap.wrapping_sub(1), BLANK)
     }

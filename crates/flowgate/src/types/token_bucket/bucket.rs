@@ -1,4 +1,4 @@
-//! The state of a bucket, and what is told of it.
+//! The state of a bucket, and its modes.
 
 use super::refund_log::{Ledger, RefundLog};
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
@@ -11,18 +11,18 @@ use core::marker::PhantomData;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Bucket<M> {
-    /// First, so that the word and what most decisions go by share a cache line.
+    /// First, so that the word and the parameters that most decisions use share a cache line.
     pub(crate) word: Word<word::TokenBucket>,
     /// The latest time that a caller has supplied to decide by; see [`settled_ns`](Self::settled_ns).
     pub(super) newest_ns: AtomicU64,
-    /// The quota until `log` is made, and what that is made of.
+    /// The quota until `log` is made, which then starts with it.
     pub(super) first_quota: Quota,
     /// See [`log`](Self::log).
     log: Lazy<Box<RefundLog>>,
     mode: PhantomData<M>,
 }
 
-/// How a bucket is used.
+/// The mode of a bucket: whether operations may leave a debt.
 pub trait Mode: core::fmt::Debug + Send + Sync + 'static {
     /// The name of the limiter's type.
     #[doc(hidden)]
@@ -30,16 +30,16 @@ pub trait Mode: core::fmt::Debug + Send + Sync + 'static {
     /// Whether every request may leave a debt for the next one.
     #[doc(hidden)]
     const PAYS_AFTER: bool = false;
-    /// What a quota that sets no burst stands for; none: its count.
+    /// The burst of a quota that sets none; `None`: its count.
     #[doc(hidden)]
     const DEFAULT_BURST: Option<u64> = None;
 }
 
-/// Tokens are there before they are taken, up to a burst.
+/// Tokens are available before they are taken, up to a burst.
 #[derive(Debug)]
 pub struct Tokens;
 
-/// As [`Tokens`], with a burst of 1 unless slack is set.
+/// Like [`Tokens`], with a burst of 1 unless slack is set.
 #[derive(Debug)]
 pub struct Drops;
 
@@ -111,7 +111,7 @@ impl<M: Mode> Bucket<M> {
         bucket
     }
 
-    /// The same bucket, used otherwise.
+    /// The same bucket in another mode.
     pub(super) fn used_as<N>(self) -> Bucket<N> {
         Bucket {
             word: self.word,
@@ -122,8 +122,8 @@ impl<M: Mode> Bucket<M> {
         }
     }
 
-    /// Returns what only few buckets need. It is made when something is first given back, a reservation is first told to wait, or the
-    /// quota is first changed.
+    /// Returns the state that only few buckets need. It is made when units are first returned, when a reservation first has to
+    /// wait, or when the quota is first changed.
     #[inline]
     pub(super) fn log(&self) -> &RefundLog {
         self.log.get_or_make(|| {
@@ -138,17 +138,17 @@ impl<M: Mode> Bucket<M> {
         self.log.get().map(|log| &**log)
     }
 
-    /// By how much faster it may flow out to a queue that is full; 1: not at all.
+    /// The largest factor by which a full queue flows out faster; 1: not faster.
     pub(super) fn drain_up_to(&self) -> u64 {
         self.made_log().map_or(1, |log| log.drain_up_to)
     }
 
-    /// The latest time that a caller has supplied and that anything in the state `tat` was decided by, or the last change of
-    /// quota, or `now_ns`, whichever is later. Changes of quota and what is given back are settled no earlier, so that nothing
-    /// that flowed in until then does so twice.
+    /// The time at which changes of quota and refunds are computed. It is the latest of three times: `now_ns`, the last change
+    /// of quota, and the latest time that a caller has supplied for a decision in the state `tat`. With an earlier time, tokens
+    /// that flowed in until then would flow in twice.
     ///
-    /// Every grant leaves a state that is later than its own time. So by a time beyond the state nothing has been granted, and
-    /// it does not count. (In intervals, a state does not tell that.)
+    /// Every grant leaves a state that is later than its own time. So nothing has been granted at a supplied time beyond the
+    /// state, and such a time does not count. (With intervals, a state does not show that.)
     #[inline(always)]
     pub(super) fn settled_ns(&self, now_ns: u64, parameters: &Parameters, tat: u128) -> u64 {
         let now_ns = now_ns.max(parameters.since_ns);

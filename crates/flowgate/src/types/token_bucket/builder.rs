@@ -14,7 +14,7 @@ use crate::types::fixed_window::alignment::Alignment;
 /// | [`clock`](Builder::clock) | [`Clock::system`] |
 /// | [`initial_tokens`](TokenBucketBuilder::initial_tokens) | the burst: it starts full |
 /// | [`refill`](TokenBucketBuilder::refill) | [`Refill::Continuous`] |
-/// | [`align`](TokenBucketBuilder::align), [`align_to_wall`](TokenBucketBuilder::align_to_wall) | periods count from when it is built |
+/// | [`align`](TokenBucketBuilder::align), [`align_to_wall`](TokenBucketBuilder::align_to_wall) | periods count from the time of building |
 /// | [`max_debt`](TokenBucketBuilder::max_debt) | the burst |
 ///
 /// ```
@@ -31,19 +31,19 @@ use crate::types::fixed_window::alignment::Alignment;
 ///
 /// # Errors
 ///
-/// [`build`](Builder::build) returns [`QuotaError`] if
+/// [`build`](Builder::build) returns [`QuotaError`] in these cases:
 ///
-/// - the initial tokens are more than the burst,
-/// - the debt cannot be kept exactly,
-/// - there is an alignment, and tokens flow in continuously.
+/// - There are more initial tokens than the burst.
+/// - The debt cannot be kept exactly.
+/// - There is an alignment, but tokens flow in continuously.
 pub type TokenBucketBuilder = Builder<Bucket<Tokens>>;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(crate) quota: Quota,
-    /// What a quota that sets no burst stands for; none: its count.
+    /// The burst of a quota that sets none; `None`: its count.
     pub(crate) default_burst: Option<u64>,
-    /// By how much faster it may flow out to a queue that is full; 1: not at all.
+    /// The largest factor by which a full queue flows out faster; 1: not faster.
     pub(crate) drain_up_to: u64,
     pub(crate) initial: Option<u64>,
     pub(crate) refill: Refill,
@@ -74,17 +74,19 @@ impl Build for Bucket<Tokens> {
 }
 
 impl TokenBucketBuilder {
-    /// What the bucket holds to begin with, in units.
+    /// Sets how many units the bucket holds at the start (default: the burst).
     pub fn initial_tokens(self, units: u64) -> Self {
         self.set(|settings| settings.initial = Some(units))
     }
 
-    /// How tokens flow in.
+    /// Sets how tokens flow in (default: [`Refill::Continuous`]).
     pub fn refill(self, refill: Refill) -> Self {
         self.set(|settings| settings.refill = refill)
     }
 
-    /// Counts the periods of [`Refill::Interval`] from `ends`: one ends then, and one each period before and after.
+    /// Counts the periods of [`Refill::Interval`] from `ends`.
+    ///
+    /// One period ends at `ends`, and others end one period apart, before and after it.
     ///
     /// The bucket starts full, or with its [`initial_tokens`](Self::initial_tokens). The first end of a period adds all of
     /// `count`, even if the limiter was built shortly before.
@@ -109,19 +111,21 @@ impl TokenBucketBuilder {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     ///
-    /// To admit less before that first end, as bucket4j's adaptive initial tokens do, lower the initial tokens: to the burst,
-    /// minus `count`, plus the part of `count` that belongs to the time until then.
+    /// bucket4j's adaptive initial tokens admit less before that first end. For the same effect, lower the initial tokens: to
+    /// the burst, minus `count`, plus the part of `count` that belongs to the time until then.
     ///
-    /// [`build`](Self::build) refuses an alignment with [`Refill::Continuous`], where it would have no effect.
+    /// [`build`](Self::build) refuses an alignment with [`Refill::Continuous`], because it would have no effect.
     pub fn align(self, ends: Timestamp) -> Self {
         self.set(|settings| settings.alignment = Alignment::To(ends))
     }
 
-    /// Ends the periods of [`Refill::Interval`] where the wall clock, `utc_offset_s` seconds east of UTC, shows a whole
-    /// number of periods since midnight of 1970-01-01: at the full minute, the full hour, at midnight.
+    /// Ends the periods of [`Refill::Interval`] by the wall clock, such as at midnight.
     ///
-    /// The builder reads the wall clock once, in [`build`](Self::build). After that, periods follow the limiter's own
-    /// clock, whatever the wall clock does. Otherwise as [`align`](Self::align).
+    /// `utc_offset_s` is the offset of the wall clock, in seconds east of UTC. A period ends whenever that clock shows a whole
+    /// number of periods since midnight of 1970-01-01: at the full minute, at the full hour, at midnight.
+    ///
+    /// The builder reads the wall clock once, in [`build`](Self::build). After that, periods follow the limiter's own clock,
+    /// whatever the wall clock does. Everything else is as for [`align`](Self::align).
     ///
     /// ```
     /// # use flowgate::{Refill, TokenBucket};
@@ -140,7 +144,7 @@ impl TokenBucketBuilder {
         self.set(|settings| settings.alignment = Alignment::ToWall { utc_offset_s })
     }
 
-    /// How far [`overdraw`](crate::TokenBucket::overdraw) may go below zero, in units.
+    /// Sets how far [`overdraw`](crate::TokenBucket::overdraw) may go below zero, in units.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -155,7 +159,7 @@ impl TokenBucketBuilder {
 }
 
 impl Settings {
-    /// The bucket, on `clock`.
+    /// Builds the bucket, on `clock`.
     pub(crate) fn bucket<M: Mode>(self, clock: &Clock) -> Result<Bucket<M>, QuotaError> {
         let quota = self.quota;
         let burst = quota.burst_units();
@@ -187,7 +191,7 @@ impl Settings {
         ledger.aligned_ns = aligned_ns;
         ledger.max_debt = self.max_debt;
         let mut parameters = ledger.parameters(&quota, now_ns);
-        // The first interval counts as a whole one, whatever part of it is over.
+        // The first interval counts in full, even if a part of it is over.
         parameters.credited_ns = match parameters.grid_ns {
             Some(first_end_ns) if now_ns < first_end_ns => BEFORE_ORIGIN,
             _ => 0,

@@ -4,10 +4,10 @@ use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::token_bucket;
 use crate::store::word::Parameters;
 
-/// What becomes of a bucket's tokens when its quota changes.
+/// How a change of quota treats the tokens in the bucket.
 ///
-/// The bucket never holds more than the new burst. A debt stays the same number of tokens; where a change adds
-/// tokens, they pay the debt first.
+/// The bucket never holds more than the new burst. A debt stays the same number of tokens. If a change adds tokens, they repay
+/// the debt first.
 ///
 /// | carry | tokens after the change | can exceed the bound by |
 /// |---|---|---|
@@ -37,23 +37,23 @@ use crate::store::word::Parameters;
 ///
 /// # Source
 ///
-/// `TokensInheritanceStrategy` of bucket4j: `AS_IS`, `ADDITIVE`, `PROPORTIONALLY` and `RESET`. That `RESET` forgives
-/// debts as well; this one does not.
+/// `TokensInheritanceStrategy` of bucket4j: `AS_IS`, `ADDITIVE`, `PROPORTIONALLY` and `RESET`. Unlike this one, `RESET` there
+/// also forgives debts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Carry {
-    /// Keeps as many tokens as there were, clipped to the new burst.
+    /// Keeps the tokens, clipped to the new burst.
     #[default]
     Kept,
     /// Keeps the same part of the burst: a bucket that was half full is half full.
     ///
-    /// A debt stays the same number of tokens. Where the burst grows, the limiter may exceed its bound by up to the
-    /// growth.
+    /// A debt stays the same number of tokens. If the burst grows, the limiter may exceed its bound by up to the growth.
     Proportional,
     /// Adds one new burst: the bucket is full, unless it was in debt.
     ///
-    /// The burst pays a debt first. A bucket that owed 3 tokens holds the new burst less 3, and one that owed more
-    /// than the new burst still owes the rest. So each reset admits at most one new burst more than the bound.
+    /// The added tokens repay a debt first. A bucket with a debt of 3 tokens then holds the new burst less 3. A bucket with a
+    /// debt larger than the new burst keeps the rest of the debt. So each reset admits at most one new burst more than the
+    /// bound.
     ///
     /// ```
     /// # use flowgate::{Carry, ManualClock, TokenBucket};
@@ -69,9 +69,10 @@ pub enum Carry {
     Reset,
     /// Adds the growth of the burst, and nothing if the burst shrinks.
     ///
-    /// The growth pays a debt first. So a bucket that has used up its burst can use the growth immediately.
-    /// A burst that only ever grows admits nothing beyond the bound: what was taken before and the growth are together
-    /// at most the new burst. A burst that shrinks and grows again admits up to the growth more.
+    /// The growth repays a debt first. So a bucket that has used up its burst can use the growth immediately.
+    ///
+    /// A burst that only ever grows admits nothing beyond the bound: the tokens taken before and the growth are together at
+    /// most the new burst. A burst that shrinks and grows again admits up to the growth more.
     ///
     /// ```
     /// # use flowgate::{Carry, ManualClock, TokenBucket};

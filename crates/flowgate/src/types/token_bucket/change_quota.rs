@@ -9,7 +9,7 @@ use crate::quota::{Quota, QuotaError};
 use crate::store::word::Parameters;
 
 impl<M: Mode> Bucket<M> {
-    /// Replaces the quota by what `change` makes of the current one, settled at `now_ns()`.
+    /// Replaces the quota by the result of `change` for the current one, as of `now_ns()`.
     pub(super) fn change_quota(
         &self,
         change: impl FnOnce(Quota) -> Result<Quota, QuotaError>,
@@ -19,7 +19,7 @@ impl<M: Mode> Bucket<M> {
         self.change(|ledger| change(ledger.quota), carry, now_ns)
     }
 
-    /// Replaces the way of refilling, settled at `now_ns()`.
+    /// Replaces the way of refilling, as of `now_ns()`.
     pub(super) fn change_refill(&self, refill: Refill, now_ns: impl Fn() -> u64) {
         let change = |ledger: &mut Ledger| {
             ledger.refill = refill;
@@ -29,7 +29,7 @@ impl<M: Mode> Bucket<M> {
         let _: Result<(), QuotaError> = self.change(change, Carry::Kept, now_ns);
     }
 
-    /// Replaces the quota by what `change` returns, along with what `change` sets in the ledger, settled at `now_ns()`.
+    /// Replaces the quota by the result of `change`, together with what `change` sets in the ledger, as of `now_ns()`.
     fn change(
         &self,
         change: impl FnOnce(&mut Ledger) -> Result<Quota, QuotaError>,
@@ -45,7 +45,7 @@ impl<M: Mode> Bucket<M> {
             let mut new = ledger.parameters(&quota, now_ns);
             new.epoch = old.epoch + 1;
             new.since_ns = now_ns;
-            // Before anybody can reserve in the new epoch.
+            // Before any thread can reserve in the new epoch.
             log.largest_told(new.epoch).store(0, Ordering::Release);
             if new.interval_ns == old.interval_ns {
                 // The interval that has begun goes on.
@@ -88,8 +88,8 @@ impl<M: Mode> Bucket<M> {
 }
 
 impl RefundLog {
-    /// Counts what reservations were told in the epoch that is over in the new one, in its units. Whoever reserves
-    /// meanwhile does so in the new one, or fails.
+    /// Restates the largest reservation of the old epoch in the units of the new one. Threads that reserve in the meantime do
+    /// so in the new epoch, or fail.
     fn restate_largest_told(&self, old: &Parameters, new: &Parameters) {
         let told = u128::from(seen(self.largest_told(old.epoch)));
         let told =

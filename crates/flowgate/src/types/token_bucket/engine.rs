@@ -28,7 +28,7 @@ impl<M: Mode> Engine for Bucket<M> {
         self.word.view(0).parameters.burst_units
     }
 
-    /// Unless the request can never be granted, and so moves nothing.
+    /// Notes the time, unless the request can never be granted and so changes nothing.
     #[inline(always)]
     fn supplied(&self, now_ns: u64, request: Request) {
         let is_possible = match request {
@@ -116,7 +116,7 @@ impl<M: Mode> Engine for Bucket<M> {
         Some(Policy::new(quota, is_steady))
     }
 
-    /// As a debt, if the bucket is not in debt and that is not too deep.
+    /// Takes them as a debt, if the bucket is not in debt and the debt may become that large.
     fn charge(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) {
         if self.overdraw(now_ns, n, &door).is_err() {
             self.take_up_to(now_ns, n, door);
@@ -130,7 +130,7 @@ impl<M: Mode> Engine for Bucket<M> {
         self.word.take_units(at_ns, n, || Ok(()))
     }
 
-    /// From a stripe, if there are any.
+    /// Takes from a stripe, if there are any.
     fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         match self.word.draw(thread_number(), Some(n)) {
             Some(answer) => answer,
@@ -167,8 +167,8 @@ impl<M: Mode> Engine for Bucket<M> {
         Ok(())
     }
 
-    /// Exactly: while anybody waits, the bucket is never full, so nothing is lost. But if it drains faster the fuller
-    /// the queue is, as if it did so as fast as it can.
+    /// This is exact: while a caller waits, the bucket is never full, so it loses no refill. If the bucket drains faster the
+    /// fuller the queue is, the result assumes the highest speed.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         self.word
             .look(at_ns, |view| self.delay_seen(view, ahead, n))
@@ -276,7 +276,7 @@ impl<M: Mode> Requotas for Bucket<M> {
 }
 
 impl<M: Mode> Bucket<M> {
-    /// Takes at least `min` units, and up to `max` if there are as many.
+    /// Takes at least `min` units, and up to `max` if they are available.
     pub(crate) fn draw(
         &self,
         now_ns: u64,
@@ -380,7 +380,7 @@ impl<M: Mode> Bucket<M> {
         next.map(|_| ()).map_err(|missing| view.denied(missing))
     }
 
-    /// How many units can be granted at once.
+    /// The most units that can be granted in one request.
     fn most(&self, parameters: &Parameters) -> u64 {
         if M::PAYS_AFTER {
             parameters.most_overdrawn()
@@ -389,17 +389,17 @@ impl<M: Mode> Bucket<M> {
         }
     }
 
-    /// For a grant at `at_ns` that left `tat`.
+    /// The receipt of a grant at `at_ns` that left `tat`.
     fn receipt(&self, at_ns: u64, parameters: &Parameters, tat: u128) -> Receipt {
         Receipt {
             units_per_token: parameters.units_per_token,
             state: tat,
-            // As for reservations: too little here only gives back less.
+            // As for reservations: a value that is too small only returns less.
             given_back: self
                 .made_log()
                 .map_or(0, |log| log.given_back.load(Ordering::Acquire)),
             epoch: parameters.epoch,
-            // It was told no time.
+            // It has no start time.
             told_before_ns: at_ns,
         }
     }

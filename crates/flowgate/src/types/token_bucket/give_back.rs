@@ -1,4 +1,4 @@
-//! Giving back what was taken: reservations that are cancelled, refunds, and turns that nobody used.
+//! Returning tokens: cancelled reservations, refunds, and grants that no waiter used.
 
 use super::bucket::{Bucket, Mode};
 use super::refund_log::{Ledger, seen};
@@ -10,14 +10,15 @@ use crate::queue::Receipt;
 use crate::store::word::{Step, View};
 
 impl<M: Mode> Bucket<M> {
-    /// See [`ledger`](super::refund_log) for why this much. It may have cost less, by as much as `up_to` times.
+    /// See [`ledger`](super::refund_log) for the amount. If the queue drains faster, the units may have cost less, down to
+    /// 1/`up_to`.
     pub(super) fn cancel(&self, booking: &Booking, up_to: u64, now_ns: impl Fn() -> u64) -> u64 {
         let receipt = &booking.receipt;
         let (units, scale) = (u128::from(booking.units), receipt.units_per_token);
         let log = self.log();
         let mut ledger = log.ledger.lock();
-        // If it is the last that was told a time, it is so no longer. Before the state changes: a reservation
-        // that is made meanwhile from what the state was then fails, and tells its time again.
+        // If it is the last reservation with a start time, that time no longer counts. This comes before the change of state: a
+        // reservation that is made in between, from the earlier state, fails and notes its time again.
         let lowered = log.last_told_ns.compare_exchange(
             booking.at_ns,
             receipt.told_before_ns,
@@ -46,7 +47,7 @@ impl<M: Mode> Bucket<M> {
         units
     }
 
-    /// Gives back all of it if nothing has happened since, and otherwise nothing.
+    /// Returns all units if nothing has happened since, and otherwise nothing.
     pub(super) fn cancel_last(&self, booking: &Booking, now_ns: u64) -> u64 {
         let Receipt {
             state,
@@ -55,10 +56,10 @@ impl<M: Mode> Bucket<M> {
             told_before_ns,
             ..
         } = booking.receipt;
-        // Holds back everybody else who gives back.
+        // Blocks every other thread that returns units.
         let log = self.log();
         let ledger = log.ledger.lock();
-        // Before the state changes, as where a token bucket's reservation is cancelled.
+        // Before the state changes, as for the reservation of a token bucket.
         let lowered = log.last_told_ns.compare_exchange(
             booking.at_ns,
             told_before_ns,
@@ -86,17 +87,17 @@ impl<M: Mode> Bucket<M> {
         back.unwrap_or(0)
     }
 
-    /// As a cancelled reservation that everything still ahead was made after.
+    /// Refunds `n` units, like a cancelled reservation after which everything still ahead was reserved.
     pub(super) fn refund_at(&self, n: u64, now_ns: impl Fn() -> u64) -> u64 {
         self.give_back(&mut self.log().ledger.lock(), now_ns, 0, |_, view, _| {
             let parameters = &view.parameters;
-            // Perhaps that is what it cost, and perhaps more.
+            // This is a lower bound of the cost.
             let taken = self.at_least(parameters.ticks(n.min(parameters.most_overdrawn())));
             (taken, u128::MAX)
         })
     }
 
-    /// What `ticks` have really cost, at the least, as it may drain faster.
+    /// The least that `ticks` can have cost, because the queue may drain faster.
     fn at_least(&self, ticks: u128) -> u128 {
         match self.drain_up_to() {
             1 => ticks,
@@ -104,8 +105,8 @@ impl<M: Mode> Bucket<M> {
         }
     }
 
-    /// A refund of `n` units that were granted at `at_ns`, but for what has flowed in again since: the bucket may have been
-    /// full but for them, and has then lost that.
+    /// Refunds `n` units that were granted at `at_ns`, less the tokens that have flowed in since. Without these units the
+    /// bucket may have been full, and would have discarded that refill.
     pub(super) fn take_back_unknown(&self, at_ns: u64, n: u64, now_ns: impl Fn() -> u64) {
         self.give_back(&mut self.log().ledger.lock(), now_ns, 0, |_, view, now| {
             let parameters = &view.parameters;
@@ -115,8 +116,8 @@ impl<M: Mode> Bucket<M> {
         });
     }
 
-    /// `taken` says how many ticks were taken that are still missing, and how many since. If any were, somebody
-    /// may still have been told `told_ns`.
+    /// Returns tokens. `taken` computes how many ticks were taken that are still missing, and how many were taken since. If any
+    /// were taken since, a reservation may still start at `told_ns`.
     fn give_back(
         &self,
         ledger: &mut Ledger,
@@ -138,7 +139,7 @@ impl<M: Mode> Bucket<M> {
             let last_told_ns = seen(&log.last_told_ns).max(told_ns);
             let standing = if last_told_ns > 0 && now_ns <= last_told_ns {
                 let largest = match M::PAYS_AFTER {
-                    // Beside a reservation that may go into debt there is no room for anything given back.
+                    // Beside a reservation that may go into debt there is no room for returned units.
                     true => u64::MAX,
                     false => seen(log.largest_told(parameters.epoch)),
                 };

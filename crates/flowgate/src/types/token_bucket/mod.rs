@@ -32,11 +32,11 @@ use crate::quota::{Quota, QuotaError};
 use crate::verdict::Denied;
 use core::time::Duration;
 
-/// Allows bursts, and a steady rate behind them: at most **burst + rate · t** in every span of time t.
+/// A steady rate with bursts: tokens refill continuously, and operations take them.
 ///
-/// A bucket holds up to *burst* tokens. It starts full, tokens flow in at the quota's rate, an operation
-/// takes one or several, and is refused when there are not enough. Time flows continuously: there is no
-/// tick and no window, and a token is there at the very nanosecond at which it is due.
+/// A bucket holds up to *burst* tokens and starts full. Tokens flow in at the quota's rate. An operation takes one or more
+/// tokens, and is refused if the bucket holds too few. Refill is continuous: there is no tick and no window, and each token is
+/// available at exactly the nanosecond at which it has flowed in.
 ///
 /// ```text
 ///  tokens
@@ -65,45 +65,57 @@ use core::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1). In every interval of limiter time, what was admitted is at most burst +
-///   rate · t, computed in integers, without tolerance, on every schedule of threads. `overdraw` adds
-///   the largest amount overdrawn, up to `max_debt`; across a change of quota the burst is the largest in force and
-///   rate · t the integral of the rates. An explicit [`Carry`] may add tokens: each [`Carry::Reset`] adds at most one new
-///   burst, each [`Carry::Additive`] or [`Carry::Proportional`] at most the growth of the burst.
-/// - **Nothing wasted** (C2). A refusal means that admitting would have broken that.
-/// - **Exact** (C8). The rate is a fraction, never cut to whole nanoseconds, and cannot drift.
-/// - **Any clock** (C4). A `now` that is older than one before it sees fewer tokens and adds none.
-/// - **Honest waits** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
+/// [The guide](crate::guide::guarantees) defines C1 to C9.
 ///
-/// # Choosing it
+/// - **Never over-admits** (C1). In any interval of length *t*, the limiter admits at most `burst + rate × t` units. This is
+///   computed in integers, without a tolerance, and holds for every schedule of threads.
+///   - `overdraw` adds the largest amount overdrawn, at most `max_debt`.
+///   - Across a change of quota, the bound uses the largest burst in the interval, and adds up the tokens of each rate.
+///   - An explicit [`Carry`] may add tokens: each [`Carry::Reset`] at most one new burst, each [`Carry::Additive`] or
+///     [`Carry::Proportional`] at most the growth of the burst.
+/// - **Never refuses needlessly** (C2). A refusal means that admitting the request would have exceeded that bound.
+/// - **Exact rates** (C8). The rate is a fraction, is never cut to whole nanoseconds, and does not drift.
+/// - **Safe under clock anomalies** (C4). A `now` that is older than an earlier one sees fewer tokens and adds none.
+/// - **Exact retry-after** (C3). [`Denied::retry_after`] is the least wait, to the nanosecond.
 ///
-/// For a limit of "at most N in *any* window of length T", mind that a bucket of burst N admits up to 2 N in
-/// some window T: the burst, and what flows in. Halve both, or set `burst(1)` for even spacing.
+/// # When to use another limiter
+///
+/// A bucket of burst N admits up to 2 N in some window of length T, if its rate is N per T: the burst, and the tokens that flow
+/// in. For a limit of "at most N in *any* window of length T", halve both, or use `burst(1)` for even spacing.
 ///
 /// # Amounts
 ///
-/// `n` counts units, which are tokens unless the quota divides them
-/// ([`Quota::units_per_token`]). `n` = 0 succeeds and changes nothing. `n` above the burst is
-/// refused with [`Denied::is_never`].
+/// `n` counts units. A unit is a token unless the quota divides tokens ([`Quota::units_per_token`]).
+///
+/// - `n` = 0 succeeds and changes nothing.
+/// - `n` above the burst is refused with [`Denied::is_never`].
 ///
 /// # Memory ordering
 ///
-/// None is promised: an admission does not make one thread's writes visible to another.
+/// There is no guarantee: an admission does not make one thread's writes visible to another.
 ///
 /// # Cost
 ///
-/// A decision is one clock reading and one compare-and-swap on one 64-bit word, and takes no lock and
-/// no memory. A few quotas, those whose exact state does not fit into 64 bits (999,999,937 per day, say), use
-/// a 128-bit word, as does any limiter once its clock has run for 208 days divided by the rate's numerator in
-/// lowest terms per nanosecond (1 for 1000/s). [`is_lock_free`](RateLimiter::is_lock_free) tells whether the target has
-/// a 128-bit compare-and-swap.
+/// A decision is one clock reading and one compare-and-swap on one 64-bit word. It takes no lock and allocates nothing. In two
+/// cases, the word has 128 bits:
 ///
-/// On 64-bit Linux a limiter takes 256 bytes. It allocates more when it first needs more: for callers that wait, a change of
-/// quota, a refund, a reservation that has to wait, or after its clock has run for as long as said above.
+/// - The exact state of the quota does not fit into 64 bits. This is the case for few quotas, such as 999,999,937 per day.
+/// - The clock has run for more than 208 days / *c*, where *c* is the numerator of the rate per nanosecond, in lowest terms (1
+///   for 1,000/s).
 ///
-/// A limiter is not `Clone`: two would be two limits. Share it by reference, `Arc`, or `static`:
+/// [`is_lock_free`](RateLimiter::is_lock_free) reports whether the target has a 128-bit compare-and-swap.
+///
+/// On 64-bit Linux a limiter takes 256 bytes. It allocates more memory the first time that one of these happens:
+///
+/// - a caller waits;
+/// - the quota changes;
+/// - units are refunded;
+/// - a reservation has to wait;
+/// - the clock has run for the time stated above.
+///
+/// A limiter is not `Clone`, because a clone would be a second limit. Share it by reference, `Arc`, or `static`:
 ///
 /// ```
 /// use flowgate::{Quota, TokenBucket};
@@ -125,13 +137,15 @@ impl TokenBucket {
         }
     }
 
-    /// Returns a builder, for another clock, other tokens to begin with, another way of refilling, or another debt.
+    /// Returns a builder, for another clock, fill, refill or debt.
     pub fn builder(quota: Quota) -> TokenBucketBuilder {
         Builder::new(builder::Settings::new(quota))
     }
 
-    /// Makes [`overdraw`](RateLimiter::overdraw) what every verb does: an operation goes at once even if the bucket
-    /// holds too little for it, and the next one waits for it.
+    /// Converts this limiter to one in which every operation may leave a debt.
+    ///
+    /// An operation then goes ahead immediately even if the bucket holds too few tokens for it, and the next operation waits
+    /// until the debt is repaid. Every method then does what [`overdraw`](RateLimiter::overdraw) does here.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -147,10 +161,11 @@ impl TokenBucket {
 }
 
 impl<M: PaysBefore> RateLimiter<Bucket<M>> {
-    /// Takes `n` units now even if the bucket holds fewer: go at once, and the *next* caller pays.
+    /// Takes `n` units now, even if the bucket holds fewer, and leaves a debt.
     ///
-    /// Granted only out of debt, and only down to `max_debt` below zero (by default, the burst).
-    /// Until what flows in has paid the debt, everybody is refused.
+    /// The operation goes ahead immediately, and later operations wait until the debt is repaid. The units are granted only if
+    /// the bucket is not in debt yet, and if the debt would be at most `max_debt` (default: the burst). Until tokens that flow
+    /// in have repaid the debt, every request is refused.
     ///
     /// ```
     /// # use flowgate::{ManualClock, TokenBucket};
@@ -168,13 +183,15 @@ impl<M: PaysBefore> RateLimiter<Bucket<M>> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] while the bucket is in debt, or if the debt would be too deep;
-    /// [`is_never`](Denied::is_never) if `n` is above burst + `max_debt`. Nothing is then taken.
+    /// Returns [`Denied`], and takes nothing, if the bucket is in debt or the debt would exceed `max_debt`. If `n` is above
+    /// burst + `max_debt`, [`is_never`](Denied::is_never) is true.
     pub fn overdraw(&self, n: u64) -> Result<(), Denied> {
         self.at_now().overdraw(n)
     }
 
-    /// The instants of its turns, one after the other: an iterator for threads, a stream for tasks.
+    /// Returns the times of this limiter's grants, one after the other.
+    ///
+    /// The result is an iterator for threads and a stream for tasks.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -199,10 +216,11 @@ impl<M: Mode> RateLimiter<Bucket<M>> {
     ///   only from then on. At the last of those times, the bucket holds what `carry` adds, and no more.
     /// - A reservation made under a higher rate or a larger burst still counts under it.
     /// - `max_debt` keeps its value if it was set. Otherwise it follows the burst.
-    /// - Periods of [`Refill::Interval`] go on if their length stays the same; see there for other lengths.
+    /// - Periods of [`Refill::Interval`] continue if their length stays the same. [`Refill::Interval`] describes what happens
+    ///   with another length.
     ///
-    /// A `now` from before the change sees the tokens that are there at the change, less those that flowed in between at the
-    /// old rate. A `now` from before the previous change is refused until that change.
+    /// A `now` from before the change sees the tokens that are available at the change, less those that flowed in between at
+    /// the old rate. A `now` from before the previous change is refused until that change.
     ///
     /// ```
     /// # use flowgate::{Carry, ManualClock, TokenBucket};
@@ -262,7 +280,7 @@ impl<M: Mode> RateLimiter<Bucket<M>> {
         self.engine.change_refill(refill, now_ns);
     }
 
-    /// Puts `count` per `period` in force, keeping burst and tokens.
+    /// Replaces the rate by `count` per `period`, and keeps burst and tokens.
     ///
     /// ```
     /// # use flowgate::{ManualClock, TokenBucket};
@@ -278,12 +296,12 @@ impl<M: Mode> RateLimiter<Bucket<M>> {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if they cannot be honoured with this burst; nothing is then changed.
+    /// Returns [`QuotaError`], and changes nothing, if the rate cannot be kept exactly with this burst.
     pub fn set_rate(&self, count: u64, period: Duration) -> Result<(), QuotaError> {
         self.change_quota(|quota| quota.with_rate(count, period), Carry::Kept)
     }
 
-    /// Puts another burst in force, keeping rate and tokens; tokens above it are lost.
+    /// Replaces the burst, and keeps rate and tokens; tokens above it are lost.
     ///
     /// ```
     /// # use flowgate::TokenBucket;
@@ -296,7 +314,7 @@ impl<M: Mode> RateLimiter<Bucket<M>> {
     ///
     /// # Errors
     ///
-    /// [`QuotaError`] if `burst` is 0, or too large for this rate; nothing is then changed.
+    /// Returns [`QuotaError`], and changes nothing, if `burst` is 0 or too large for this rate.
     pub fn set_burst(&self, burst: u64) -> Result<(), QuotaError> {
         self.change_quota(|quota| quota.try_burst(burst), Carry::Kept)
     }
@@ -313,11 +331,11 @@ impl<M: Mode> RateLimiter<Bucket<M>> {
 }
 
 impl<M: PaysBefore, T: TimeSource> At<'_, RateLimiter<Bucket<M>>, T> {
-    /// [`RateLimiter::overdraw`] at this time.
+    /// Does the same as [`RateLimiter::overdraw`], at this time.
     ///
     /// # Errors
     ///
-    /// As [`RateLimiter::overdraw`].
+    /// Returns [`Denied`] in the same cases as [`RateLimiter::overdraw`].
     pub fn overdraw(self, n: u64) -> Result<(), Denied> {
         if n == 0 {
             return Ok(());
@@ -329,7 +347,7 @@ impl<M: PaysBefore, T: TimeSource> At<'_, RateLimiter<Bucket<M>>, T> {
 }
 
 impl<M: Mode> At<'_, RateLimiter<Bucket<M>>> {
-    /// [`RateLimiter::set_quota_with`] at this time.
+    /// Does the same as [`RateLimiter::set_quota_with`], at this time.
     pub fn set_quota_with(self, quota: Quota, carry: Carry) {
         let _change = self.limiter.queue.reconfigure(self.limiter);
         let engine = &self.limiter.engine;
@@ -337,7 +355,7 @@ impl<M: Mode> At<'_, RateLimiter<Bucket<M>>> {
         let _: Result<(), QuotaError> = engine.change_quota(|_| Ok(quota), carry, || self.now_ns);
     }
 
-    /// [`RateLimiter::set_refill`] at this time.
+    /// Does the same as [`RateLimiter::set_refill`], at this time.
     pub fn set_refill(self, refill: Refill) {
         let _change = self.limiter.queue.reconfigure(self.limiter);
         let engine = &self.limiter.engine;

@@ -1,20 +1,27 @@
-//! [`PayAfter`]: a bucket whose next caller pays.
+//! [`PayAfter`]: a bucket in which later callers repay the debt of an operation.
 
 use super::bucket::{Bucket, Debts};
 use crate::limiter::RateLimiter;
 
-/// A [`TokenBucket`](crate::TokenBucket) where the **next caller pays**: at most burst + the largest n + rate · t in every span of
-/// time t.
+/// A [`TokenBucket`](crate::TokenBucket) in which an operation goes ahead, and **later ones repay its debt**.
 ///
-/// An explicit [`Carry`](crate::Carry) may add to that, as for a [`TokenBucket`](crate::TokenBucket): each [`Carry::Reset`](crate::Carry::Reset) at most one new burst. None
-/// forgives a debt.
+/// An operation that comes while the bucket is not in debt goes ahead immediately, if the debt that it leaves is at most
+/// `max_debt`. The next operation waits until that debt is repaid. So a large operation does not wait for its own cost, only
+/// for the cost of the operation before it. An operation that would leave a larger debt than `max_debt` waits until the bucket
+/// holds the difference.
 ///
-/// An operation that comes while the bucket is not in debt goes at once if the debt that it leaves is at most
-/// `max_debt`; the next has to wait until that is paid. So a large operation need not wait for its own cost,
-/// only for that of the one before. One of more than `max_debt` waits until the bucket holds what it is over.
+/// [`TokenBucket::pay_after`](crate::TokenBucket::pay_after) creates it. The builder's
+/// [`max_debt`](crate::TokenBucketBuilder::max_debt) sets the largest debt (default: the burst).
 ///
-/// Made by [`TokenBucket::pay_after`](crate::TokenBucket::pay_after); [`max_debt`](crate::TokenBucketBuilder::max_debt), by default the burst, is set
-/// where the bucket is built.
+/// # Guarantees
+///
+/// **Never over-admits** ([C1](crate::guide::guarantees)). In any interval of length *t*, the limiter admits at most
+/// `burst + largest n + rate × t` units, where `largest n` is the size of the largest operation.
+///
+/// An explicit [`Carry`](crate::Carry) may add to that, as for a [`TokenBucket`](crate::TokenBucket): each
+/// [`Carry::Reset`](crate::Carry::Reset) adds at most one new burst. No `Carry` forgives a debt.
+///
+/// # Examples
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -36,8 +43,8 @@ use crate::limiter::RateLimiter;
 ///
 /// # Source
 ///
-/// Guava's `RateLimiter` with smooth bursts: there, burst is one second's worth, the bucket starts
-/// empty, and there is no bound to the debt. That limiter is
+/// Guava's `RateLimiter` with smooth bursts. Its burst is the tokens of one second, its bucket starts empty, and its debt has
+/// no bound. The equivalent limiter is:
 ///
 /// ```
 /// # use flowgate::{Quota, TokenBucket};

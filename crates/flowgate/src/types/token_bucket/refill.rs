@@ -1,4 +1,4 @@
-/// How tokens flow in.
+/// How tokens flow in: continuously, or together at the end of each period.
 /// ```
 /// use flowgate::{ManualClock, Refill, TokenBucket};
 /// use std::time::Duration;
@@ -16,14 +16,14 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refill {
-    /// Each at the nanosecond at which it is due.
+    /// Adds each token at the exact nanosecond at which it has flowed in.
     #[default]
     Continuous,
     /// Adds `count` tokens together at the end of every period.
     ///
-    /// Periods are counted from when the limiter was built, or from an [alignment](crate::TokenBucketBuilder::align). Limiter
-    /// time moves only when one ends: in any interval, at most burst + count × (ends of a period in it) is admitted.
-    /// Nothing is lost between them, however often the limiter is asked.
+    /// Periods are counted from when the limiter was built, or from an [alignment](crate::TokenBucketBuilder::align). Tokens
+    /// are added only when a period ends. In any interval, at most burst + count × (ends of a period in it) is admitted.
+    /// Frequent requests do not lose tokens between the ends.
     ///
     /// # Changes
     ///

@@ -1,36 +1,47 @@
-//! What a bucket remembers beside its word, for those who give back and those who change the quota.
+//! What a bucket remembers beside its word, for refunds and for changes of quota.
 //!
-//! # How much may be given back
+//! # How much may be returned
 //!
-//! Two things are in the way of giving everything back.
+//! Two things limit how much a cancelled reservation returns.
 //!
-//! *What has flowed in again.* Tokens flow in first for those who took first. Had nobody taken
-//! before a reservation what was given back since it was made, its own tokens would have flowed in
-//! that much earlier. So with *T* for the arrival time that making it left and *G* for everything
-//! given back since (out of order: a cancelled reservation that nobody has taken after shifts no
-//! one), *T − G − now* is what is still missing of it, and no more comes back. *now* is the latest
-//! time that anybody has seen: by an older one, what has flowed in already would come back a second
-//! time.
+//! ## Tokens that have flowed in again
 //!
-//! *Who was told a time.* A reservation that was told to wait keeps its time, whatever happens
-//! before it. Giving back from under it leaves a hole; newcomers may use the hole at the very
-//! instant for which it was told, and both together must not exceed the burst. With *X* for the
-//! holes that were left while anybody is still waiting for his time, and *m* for the largest
-//! reservation told for now or later and made after what is given back, *x* more keeps the promise
-//! if
+//! Refill repays the oldest admissions first. If tokens that were taken before a reservation are returned after it was made,
+//! the reservation's own tokens flow in earlier by that amount. Let
+//!
+//! - *T* be the arrival time that the reservation left when it was made;
+//! - *G* be everything returned since, out of order (a cancelled reservation after which nothing was taken shifts no other
+//!   one);
+//! - *now* be the latest time that any thread has seen.
+//!
+//! Then *T − G − now* is the part of the reservation that is still missing from the bucket, and no more is returned. With an
+//! older *now*, tokens that have already flowed in would be returned a second time.
+//!
+//! ## Reservations that keep their start time
+//!
+//! A reservation with a later start time keeps it, whatever happens before it. Returning tokens that were taken before it
+//! leaves a *hole*. New requests may use the hole at the very instant at which the reservation starts, and both together must
+//! not exceed the burst. Let
+//!
+//! - *X* be the holes that were left while any reservation still waits for its start time;
+//! - *m* be the largest reservation that starts now or later, and was made after the returned tokens were taken.
+//!
+//! Returning *x* more keeps the bound if
 //!
 //! ```text
 //!     x + X + m ≤ burst
 //! ```
 //!
-//! That *m* is not known; the lesser of everything taken since and the largest reservation ever
-//! told to wait is not less.
+//! The limiter does not know *m*. It uses an upper bound: the smaller of everything taken since, and the largest reservation
+//! that ever had to wait.
 //!
-//! This gives back at least as much as `golang.org/x/time/rate` where one is cancelled, and it
-//! stays within the promise where several are, which that rule does not: burst 4 at 1 per second,
-//! reservations of 4, 4, 4 and 1 at time 0, then the third cancelled and the second: 5 go through
-//! at 9 s. That no short history of reservations and cancellations breaks the promise is checked by
-//! trying all of them (`flowgate_testkit::exhaustive`).
+//! # Comparison with golang.org/x/time/rate
+//!
+//! If one reservation is cancelled, this rule returns at least as much as `golang.org/x/time/rate`. If several are cancelled,
+//! this rule keeps the bound, and the other one does not. Example: the burst is 4 at 1 per second. Reservations of 4, 4, 4 and
+//! 1 are made at time 0, then the third is cancelled, and then the second. With the other rule, 5 operations go ahead at 9 s.
+//!
+//! `flowgate_testkit::exhaustive` tries all short histories of reservations and cancellations, and checks the bound for each.
 
 use super::refill::Refill;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
@@ -39,7 +50,7 @@ use crate::quota::Quota;
 use crate::store::word::{BEFORE_ORIGIN, Parameters};
 use alloc::collections::VecDeque;
 
-/// Changes of quota that a reservation can outlive; after more, cancelling it gives back nothing.
+/// Changes of quota that a reservation can outlive. After more changes, cancelling it returns nothing.
 const REMEMBERED: usize = 16;
 
 /// See [`Bucket::log`](super::Bucket::log).
@@ -47,10 +58,10 @@ const REMEMBERED: usize = 16;
 pub(super) struct RefundLog {
     /// See [`largest_told`](Self::largest_told).
     largest_told: [AtomicU64; 2],
-    /// The latest time that a reservation has been told to wait for; 0: none. Raised before it is made, lowered
-    /// when the last one is cancelled.
+    /// The latest start time of a reservation that has to wait; 0: none. It is raised before the reservation is made, and
+    /// lowered when the last one is cancelled.
     pub(super) last_told_ns: AtomicU64,
-    /// Ticks ever given back out of order; written by the holder of `ledger`, after the word.
+    /// Ticks ever returned out of order. The holder of `ledger` writes it, after the word.
     pub(super) given_back: AtomicU128,
     /// See [`Bucket::drain_up_to`](super::Bucket::drain_up_to).
     pub(super) drain_up_to: u64,
@@ -60,16 +71,16 @@ pub(super) struct RefundLog {
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) quota: Quota,
-    /// What a quota that sets no burst stands for; none: its count.
+    /// The burst of a quota that sets none; `None`: its count.
     pub(super) default_burst: Option<u64>,
     pub(super) refill: Refill,
-    /// An instant at which an interval ends, if that is fixed; otherwise one begins with the way of refilling.
+    /// An instant at which an interval ends, if that is fixed. Otherwise intervals begin with the way of refilling.
     pub(super) aligned_ns: Option<i128>,
-    /// As it was set; follows the burst where it was not.
+    /// The value that was set; `None`: the debt follows the burst.
     pub(super) max_debt: Option<u64>,
-    /// X: what was given back from under reservations that still stand, in ticks.
+    /// X: the units returned from before reservations that are still pending, in ticks.
     holes: u128,
-    /// When the last reservation that was ahead of a hole will have had its time.
+    /// The start time of the last reservation that was ahead of a hole.
     holes_until_ns: u64,
     changes: VecDeque<Change>,
 }
@@ -81,16 +92,16 @@ struct Change {
     epoch: u64,
     before: u128,
     after: u128,
-    /// What had been given back out of order until then, in ticks of all epochs.
+    /// Everything returned out of order until then, in ticks of all epochs.
     given_back: u128,
     old: Parameters,
     new: Parameters,
 }
 
-/// What reservations have raised `told` to, all of those that are in a state that was read before.
+/// The value to which reservations have raised `told`. It includes all reservations in a state that was read before.
 ///
-/// Not a load: the word moves without publishing what was written before. A reservation that raises this
-/// afterwards learns that the word has moved on, and fails.
+/// It is not a load, because the word moves without publishing earlier writes. A reservation that raises this afterwards finds
+/// that the word has moved on, and fails.
 pub(super) fn seen(told: &AtomicU64) -> u64 {
     told.fetch_max(0, Ordering::AcqRel)
 }
@@ -106,8 +117,8 @@ impl RefundLog {
         }
     }
 
-    /// The largest amount that a reservation has been told to wait for, in units of `epoch`, the current one or that
-    /// before. Raised before the reservation is made; lowered only where an epoch begins.
+    /// The largest amount for which a reservation had to wait, in units of `epoch`, which is the current epoch or the one
+    /// before. It is raised before the reservation is made, and lowered only when an epoch begins.
     #[inline]
     pub(super) fn largest_told(&self, epoch: u64) -> &AtomicU64 {
         &self.largest_told[(epoch % 2) as usize]
@@ -128,7 +139,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a ledger that is made of the quota alone says the same, before anything is noted in this one.
+    /// Whether a ledger that is made of the quota alone is equal to this one, before anything is noted here.
     pub(super) fn is_default(&self, default_burst: Option<u64>) -> bool {
         self.default_burst == default_burst
             && self.refill == Refill::Continuous
@@ -163,7 +174,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that `ticks` were given back before reservations of which the last is told `until_ns`.
+    /// Notes that `ticks` were returned from before reservations, the last of which starts at `until_ns`.
     pub(super) fn leave_hole(&mut self, now_ns: u64, ticks: u128, until_ns: u64) {
         self.holes = self.holes_at(now_ns) + ticks;
         self.holes_until_ns = until_ns;
@@ -199,9 +210,10 @@ impl Ledger {
         });
     }
 
-    /// The arrival time that making the reservation would have left, had nobody taken before it what
-    /// was given back since, as a time of the epoch `current`; none if what lies between is
-    /// forgotten.
+    /// Computes the arrival time that the reservation would have left if the units returned since had never been taken before
+    /// it.
+    ///
+    /// The result is a time of the epoch `current`. It is `None` if a change in between is forgotten.
     pub(super) fn full_at(
         &self,
         receipt: &Receipt,
@@ -235,7 +247,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// Whoever goes at that instant and a newcomer at the same one are held to one burst.
+    /// A reservation that starts at that instant and a new request at the same instant together admit at most one burst.
     #[test]
     fn c5_a_hole_counts_up_to_and_at_the_last_time_that_was_told() {
         let mut ledger = Ledger::new(Quota::per_second(1), None);

@@ -1,4 +1,4 @@
-//! What was taken, over a restart: how much is missing until the bucket is full.
+//! The state over a restart: how much is missing until the bucket is full.
 
 use super::bucket::{Bucket, Mode};
 use crate::algorithm::mul_div::mul_div;
@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 impl<M: Mode> Exports for Bucket<M> {
-    /// Ticks per nanosecond and per token, and for how many ticks the bucket is not full by a clock that flows.
+    /// Ticks per nanosecond and per token, and the ticks until the bucket is full by a clock that flows.
     fn export(&self, now_ns: u64) -> Vec<i128> {
         let view = self.word.view(now_ns);
         let parameters = &view.parameters;
@@ -21,7 +21,7 @@ impl<M: Mode> Exports for Bucket<M> {
         ]
     }
 
-    /// Takes what is missing by limiter time, as a debt if need be.
+    /// Takes what is missing by limiter time, as a debt if necessary.
     fn import(&self, taken: Numbers<'_>, now_ns: u64) -> Result<(), LimiterStateError> {
         let [ticks_per_ns, token_ticks, ahead] =
             taken.fields([1..=1 << 32, 1..=1 << 96, ranges::TICKS])?;

@@ -32,10 +32,13 @@ use core::time::Duration;
 ///
 /// # Errors
 ///
-/// [`build`](Builder::build) returns [`QuotaError`] if the cold factor is 0, or the warm-up is too long to be kept at this rate. With a cold factor
-/// of 3 the most is 73 years divided by the rate's numerator in lowest terms per nanosecond (1 for 1000/s, 997
-/// for 997/s), or 2³⁷ to 2³⁸ units' worth, but no less than 2⁴⁷ ticks, whichever is shorter:
-/// 4.6 years for 1000/s, by the units, and 73 years for 100/s.
+/// [`build`](Builder::build) returns [`QuotaError`] if the cold factor is 0, or if the warm-up is too long to be kept at this
+/// rate. With a cold factor of 3, the longest warm-up is the shorter of two times:
+///
+/// - 73 years / *c*, where *c* is the numerator of the rate per nanosecond, in lowest terms (1 for 1000/s, 997 for 997/s);
+/// - the time of 2³⁷ to 2³⁸ units at the stable rate, but at least 2⁴⁷ ticks.
+///
+/// For 1000/s that is 4.6 years, by the units. For 100/s it is 73 years.
 pub type WarmUpBuilder = Builder<Warming>;
 
 #[derive(Clone, Debug)]
@@ -54,12 +57,14 @@ impl Build for Warming {
 }
 
 impl WarmUpBuilder {
-    /// How long it takes, under load, to get from cold to the stable rate; and, at rest, from wholly warm to cold.
+    /// Sets the time from cold to the stable rate under load.
+    ///
+    /// At rest, the limiter takes the same time to get from fully warm to cold.
     pub fn warm_up(self, warm_up: Duration) -> Self {
         self.set(|settings| settings.warm_up = warm_up)
     }
 
-    /// How many times the stable interval a permit costs when the limiter is cold; 1 or more.
+    /// Sets how many stable intervals a permit costs when cold, 1 or more.
     pub fn cold_factor(self, cold_factor: u32) -> Self {
         self.set(|settings| settings.cold_factor = cold_factor)
     }

@@ -72,7 +72,7 @@ impl Engine for Warming {
         self.take_turn(at_ns, n)
     }
 
-    /// Exactly if nobody is ahead. Otherwise as if those ahead were served as one: not longer than it takes, and
+    /// It is exact if no waiter is ahead. Otherwise it treats the waiters ahead as one request. That is a lower bound: it is
     /// shorter only by what is rounded up for each of them, to a tick and to a nanosecond.
     fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
         let (parameters, state) = self.cell.view_state();

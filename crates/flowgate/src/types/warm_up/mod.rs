@@ -19,12 +19,13 @@ use crate::quota::QuotaError;
 use core::time::Duration;
 pub use warming::Warming;
 
-/// Ramps up from cold: the costs of all grants in any span but the last are at most the span, and a grant costs
-/// more the longer the limiter has been idle.
+/// A rate limiter that starts slowly after idle time.
 ///
-/// For what must not be hit at full rate after a rest: an empty cache, a pool without connections, code not yet
-/// compiled. While idle the limiter cools. The first operation then costs *cold factor* times the stable interval,
-/// and each one after it less, until after a *warm-up* under load they cost the stable interval.
+/// Use it for systems that must not receive the full rate after idle time: an empty cache, a pool without connections, code
+/// that is not compiled yet.
+///
+/// While idle, the limiter cools. The first operation then costs *cold factor* times the stable interval, and each later one
+/// less. After a *warm-up* under load, operations cost the stable interval.
 ///
 /// ```text
 ///   rate
@@ -51,23 +52,25 @@ pub use warming::Warming;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What it promises
+/// # Guarantees
 ///
-/// - **Never over** (contract C1). Of the grants in any interval \[s, e\] of limiter time, all but the last cost,
-///   together, at most e − s. What a grant costs is the integral that Guava's `SmoothWarmingUp` defines, drawn
-///   [below](#the-curve), never less.
-/// - **The next caller pays.** A grant does not wait for its own cost: it goes at once if what came before is
-///   paid, and its cost delays the next one. So a large `n` after a rest goes at once, and up to the quota's burst
-///   may.
-/// - **Nothing wasted** (C2). A refusal means that the last grant is not paid yet.
-/// - **Exact** (C8). The stable rate is a fraction and never drifts. See [precision](#precision).
-/// - **Any clock** (C4). A `now` that is older than one before it sees no less debt, and stores nothing.
-/// - **Honest waits** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond. While
-///   others wait in the [queue](RateLimiter::queue), it is short of that by what is rounded up for each of them.
+/// [The guide](crate::guide::guarantees) defines C1 to C9.
+///
+/// - **Never over-admits** (C1). Of the grants in any interval \[s, e\] of limiter time, all except the last one cost,
+///   together, at most e − s. The cost of a grant is never less than the integral that Guava's `SmoothWarmingUp` defines, drawn
+///   [below](#the-curve).
+/// - **Later requests wait for the cost.** A grant does not wait for its own cost: it goes ahead immediately if earlier grants
+///   are paid, and its cost delays the next one. So a large `n`, up to the quota's burst, goes ahead immediately after idle
+///   time.
+/// - **Never refuses needlessly** (C2). A refusal means that the last grant is not paid yet.
+/// - **Exact rates** (C8). The stable rate is a fraction and never drifts. See [precision](#precision).
+/// - **Safe under clock anomalies** (C4). A `now` that is older than an earlier one sees no less debt, and stores nothing.
+/// - **Exact retry-after** (C3). [`Denied::retry_after`](crate::Denied::retry_after) is the least wait, to the nanosecond.
+///   While others wait in the [queue](RateLimiter::queue), it is shorter by the amount that is rounded up for each of them.
 ///
 /// # The curve
 ///
-/// Idle time is stored, and stored permits cost more, the more there are:
+/// Idle time stores permits. The more permits are stored, the more each one costs:
 ///
 /// ```text
 ///  cost of a permit
@@ -81,21 +84,21 @@ pub use warming::Warming;
 ///        0        threshold   full
 /// ```
 ///
-/// A limiter starts full, which is cold. With a cold factor of 1, or no warm-up, every permit costs the stable
-/// interval.
+/// A limiter starts full, which is cold. With a cold factor of 1, or without a warm-up, every permit costs the stable interval.
 ///
-/// # Choosing it
+/// # When to use another limiter
 ///
-/// One that is polled at intervals that do not fit its costs cools a little after each grant and may not get to
-/// the stable rate: 10 per second with a warm-up of 500 ms, asked every 120 ms, admits every third time and stays
-/// cold. [`reserve`](RateLimiter::reserve), which leaves no pause, warms it up. Use [`TokenBucket`](crate::TokenBucket)
-/// where a rest should be rewarded and not made up for.
+/// Polling can keep the limiter cold. If the polling interval does not fit the costs, the limiter cools a little after each
+/// grant, and may never reach the stable rate. Example: 10 per second with a warm-up of 500 ms, asked every 120 ms, admits
+/// every third request and stays cold. [`reserve`](RateLimiter::reserve), which leaves no pause, warms it up.
+///
+/// Use [`TokenBucket`](crate::TokenBucket) if idle time should allow a burst.
 ///
 /// # Amounts
 ///
-/// `n` counts units, which are tokens unless the quota divides them ([`Quota::units_per_token`]). `n` = 0 succeeds
-/// and changes nothing. The quota's burst, by default its count, bounds only how many units one request may take:
-/// more are refused with [`Denied::is_never`](crate::Denied::is_never). It lets nobody through earlier.
+/// `n` counts units. A unit is a token unless the quota divides tokens ([`Quota::units_per_token`]). `n` = 0 succeeds and
+/// changes nothing. The quota's burst, by default its count, only limits how many units one request may take. A request for
+/// more is refused with [`Denied::is_never`](crate::Denied::is_never). A larger burst does not admit requests earlier.
 ///
 /// A request within the burst is granted if the grants before it are paid, whatever its size, and later requests wait for
 /// its cost. So [`available`](RateLimiter::available) is either 0 or the burst, not the number of stored units: stored units
@@ -138,12 +141,12 @@ pub use warming::Warming;
 ///
 /// # Refunds
 ///
-/// [`refund`](RateLimiter::refund) gives back the last `n` units of the grant that is being paid, as far as their cost lies
-/// ahead, together with the cold that they took out. Nothing comes back
+/// [`refund`](RateLimiter::refund) returns the last `n` units of the grant that is being paid, as far as their cost lies ahead.
+/// The cold that they took out comes back as well. Nothing comes back
 ///
-/// - while a reservation waits for its time, or, if that was cancelled, before the time has passed,
-/// - of units that were taken before a change of quota,
-/// - with a warm-up, if the store is empty: it is then not known how cold the units found it.
+/// - while a reservation waits for its time, or, if it was cancelled, before that time has passed;
+/// - for units that were taken before a change of quota;
+/// - with a warm-up, if the store is empty: it is then not known how cold the limiter was before these units.
 ///
 /// ```
 /// use flowgate::{ManualClock, WarmUp};
@@ -179,27 +182,33 @@ pub use warming::Warming;
 ///
 /// # Precision
 ///
-/// The next free time is kept in ticks of which a nanosecond and a unit are both whole numbers. The cost of units
-/// above the threshold is rounded up, once for each grant, by less than a tick, which is at most 1 ns. What is
-/// stored is exact for most quotas, and otherwise rounded up by less than 1/1024 of a unit for each grant;
-/// warm-ups for which that would not do are refused. Both make a grant cost more, never less, than the integral from
-/// what is stored. As being late leaves less time to cool in, over a history the next free time is within 2 × cold
-/// factor ticks for each grant of what exact arithmetic gives, on either side.
+/// The next free time is kept in ticks, so that a nanosecond and a unit are both whole numbers of ticks. The cost of units
+/// above the threshold is rounded up, once for each grant, by less than a tick, which is at most 1 ns.
+///
+/// The store is exact for most quotas. Otherwise it is rounded up by less than 1/1024 of a unit for each grant. Warm-ups for
+/// which that is not enough are refused. Both roundings make a grant cost more, never less, than the integral over the store.
+///
+/// A later grant leaves less time to cool. So over a history, the next free time is within 2 × cold factor ticks for each grant
+/// of what exact arithmetic gives, on either side.
 ///
 /// # Memory ordering
 ///
-/// None is promised: an admission does not make one thread's writes visible to another.
+/// There is no guarantee: an admission does not make one thread's writes visible to another.
 ///
 /// # Cost
 ///
-/// A decision is one clock reading and one 128-bit compare-and-swap, and takes no lock and no memory; a grant above
-/// the threshold divides once. [`is_lock_free`](RateLimiter::is_lock_free) tells whether the target has that instruction.
+/// A decision is one clock reading and one 128-bit compare-and-swap. It takes no lock and allocates nothing. A grant above the
+/// threshold divides once. [`is_lock_free`](RateLimiter::is_lock_free) reports whether the target has that instruction.
 ///
 /// # Source
 ///
-/// Guava's `RateLimiter.create(permitsPerSecond, warmupPeriod)`. What differs: any cold factor, no microseconds
-/// that costs are cut to, no division of zero by zero when the warm-up is 0 or tiny, a bound on `n`, and a way to
-/// [cancel](crate::Reservation::cancel) and [`refund`](RateLimiter::refund).
+/// Guava's `RateLimiter.create(permitsPerSecond, warmupPeriod)`, with these differences:
+///
+/// - Any cold factor is possible.
+/// - Costs are not cut to microseconds.
+/// - A warm-up of 0, or a tiny one, does not divide zero by zero.
+/// - `n` has a bound.
+/// - Units can be returned, by [cancel](crate::Reservation::cancel) and [`refund`](RateLimiter::refund).
 pub type WarmUp = RateLimiter<Warming>;
 
 impl WarmUp {
@@ -216,7 +225,7 @@ impl WarmUp {
     ///
     /// # Errors
     ///
-    /// As [`WarmUpBuilder::build`].
+    /// Returns [`QuotaError`] in the cases that [`WarmUpBuilder`] lists.
     #[cfg(feature = "std")]
     pub fn new(quota: Quota, warm_up: Duration) -> Result<Self, QuotaError> {
         Self::builder(quota).warm_up(warm_up).build()

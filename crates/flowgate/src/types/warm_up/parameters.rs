@@ -1,17 +1,17 @@
-//! The integers that a quota and a warm-up come down to, and the bits of the state.
+//! The integers that are computed from a quota and a warm-up, and the bits of the state.
 //!
 //! ```text
 //!  111 ·························· 48 47 ················ 0
 //!  next free time, ticks since base  stored, in grains
 //! ```
 //!
-//! The next free time is exact. Where it gets further from the base than 64 bits hold, the base moves
-//! after it, which is a change of parameters like any other and loses nothing.
+//! The next free time is exact. If it gets further from the base than 64 bits hold, the base moves after it. That is a change
+//! of parameters like any other, and loses nothing.
 //!
-//! A grain of what is stored is the least power of two of which a full store has less than 2⁴⁸: 1, and so
-//! exact, for a cold factor of 3 and a warm-up of up to 39 hours divided by the rate's numerator in lowest
-//! terms per nanosecond. Elsewhere what is stored is rounded up, toward waiting, by less than a grain for
-//! each grant, and a quota where that were over 1/1024 of a unit is refused.
+//! A grain of the store is the least power of two with which a full store has less than 2⁴⁸ grains. It is 1, and so exact, for
+//! a cold factor of 3 and a warm-up of up to 39 hours / *c*, where *c* is the numerator of the rate per nanosecond, in lowest
+//! terms. For other settings, the store is rounded up, toward waiting, by less than a grain for each grant. A quota for which
+//! that would be over 1/1024 of a unit is refused.
 
 use crate::algorithm::warm_up::{Curve, State};
 use crate::quota::{Quota, QuotaError};
@@ -19,14 +19,14 @@ use crate::store::cell;
 use crate::verdict::Denied;
 use core::time::Duration;
 
-/// How many words the parameters take.
+/// The number of words for the parameters.
 pub(super) const WORDS: usize = 8;
 
 const STORED_BITS: u32 = 48;
 const STORED_MAX: u64 = (1 << STORED_BITS) - 1;
-/// How many parts of a unit a grain may not exceed, as a power of two.
+/// The largest part of a unit that a grain may be, as a negative power of two.
 const PARTS_PER_UNIT: u32 = 10;
-/// How far before the next free time a base is laid, in ticks.
+/// How far before the next free time a base is set, in ticks.
 const BASE_LEAD: u64 = 1 << 62;
 
 #[derive(Clone, Copy, Debug)]
@@ -34,13 +34,13 @@ pub(super) struct Parameters {
     pub(super) curve: Curve,
     pub(super) ticks_per_ns: u64,
     pub(super) units_per_token: u64,
-    /// The most units at once.
+    /// The most units of one request.
     pub(super) burst_units: u64,
-    /// What the next free time is counted from.
+    /// The base from which the next free time is counted.
     pub(super) base_ns: u64,
-    /// The grain of what is stored, as a power of two.
+    /// The grain of the store, as a power of two.
     pub(super) grain: u32,
-    /// Counts what makes older receipts worthless.
+    /// Counts the changes that make older receipts worthless.
     pub(super) epoch: u64,
 }
 
@@ -188,7 +188,7 @@ impl Parameters {
         })
     }
 
-    /// Free now and always, and as cold as can be.
+    /// Free now and always, and as cold as possible.
     pub(super) fn cold(&self) -> State {
         State {
             next_free: 0,

@@ -1,4 +1,4 @@
-//! What was taken, over a restart: how long it is until the next is free, and how cold it then is.
+//! The state over a restart: the time until the next free time, and how cold the limiter then is.
 
 use super::parameters::Parameters;
 use super::warming::Warming;

@@ -14,26 +14,26 @@ use core::time::Duration;
 #[derive(Debug)]
 pub struct Warming {
     pub(super) cell: Cell<Parameters, WORDS>,
-    /// The latest time that a caller has supplied; nothing is taken back as if it were before it.
+    /// The latest time that a caller has supplied. Nothing is revoked as of an earlier time.
     pub(super) newest_ns: AtomicU64,
-    /// The latest time that a reservation has been told to wait for. Raised before it is made.
+    /// The latest start time of a reservation that has to wait. It is raised before the reservation is made.
     pub(super) last_told_ns: AtomicU64,
     pub(super) settings: Lock<Settings>,
-    /// Nothing that a decision by `try_acquire` or `reserve` looks at.
+    /// State that decisions by `try_acquire` and `reserve` never read.
     last_turn: Lock<Option<Turn>>,
 }
 
-/// The current settings, for those who change them.
+/// The current settings, for methods that change them.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) quota: Quota,
     pub(super) warm_up: Duration,
     pub(super) cold_factor: u32,
-    /// When everything that was taken at an earlier rate has been paid: none of that is refunded.
+    /// The time at which everything that was taken at an earlier rate has been paid. None of that is refunded.
     pub(super) earlier_rates_until_ns: u64,
 }
 
-/// What was last granted to somebody who may leave before they know, and what has to be known to undo it.
+/// The last grant to a waiter that may leave before it receives the grant, and what is needed to undo it.
 #[derive(Debug)]
 struct Turn {
     at_ns: u64,
@@ -64,7 +64,7 @@ impl Warming {
         })
     }
 
-    /// Takes `n` units at `now_ns`, and keeps what has to be known to undo it.
+    /// Takes `n` units at `now_ns`, and keeps what is needed to undo the grant.
     pub(super) fn take_turn(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
         let receipt = self.cell.update_state(|parameters, state| {
             match parameters.take(state, now_ns, n) {
@@ -84,7 +84,7 @@ impl Warming {
         Ok(())
     }
 
-    /// Has the grant at `at_ns` be of `n` units less, if nothing has been granted since.
+    /// Reduces the grant at `at_ns` by `n` units, if nothing has been granted since.
     pub(super) fn take_out(&self, at_ns: u64, n: u64) {
         let turn = {
             let mut last_turn = self.last_turn.lock();
@@ -95,9 +95,9 @@ impl Warming {
         }
     }
 
-    /// Undoes `back` of the `n` units that `receipt` is of, if the state is the one that it left. Every grant moves the
-    /// next free time forward, and what moves it back either undoes the last one or begins an epoch, so none can have
-    /// come in between.
+    /// Undoes `back` of the `n` units of `receipt`, if the state is the one that this grant left. Every grant moves the next
+    /// free time forward. Every operation that moves it back either undoes the last grant or begins an epoch, so no grant can
+    /// have come in between.
     pub(super) fn undo(&self, receipt: &Receipt, n: u64, back: u64) -> u64 {
         self.cell.update_state(|parameters, state| {
             if parameters.epoch != receipt.epoch || state.next_free != receipt.state {
@@ -134,11 +134,11 @@ impl Parameters {
         Denied::never(n, self.burst_units)
     }
 
-    /// Of taking something from `state` at `now_ns`, which has left `taken`.
+    /// The receipt of a grant in `state` at `now_ns`, which has left `taken`.
     pub(super) fn receipt(&self, state: State, now_ns: u64, taken: State) -> Receipt {
         Receipt {
             state: taken.next_free,
-            // What was stored before.
+            // The store before the grant.
             given_back: self.curve.settled(state, self.now(now_ns)).stored,
             epoch: self.epoch,
             ..Receipt::default()

@@ -3,7 +3,7 @@
 
 use flowgate::{
     FixedWindow, Keyed, KeyedAlgorithm, KeyedBuilder, LeakyBucket, ManualClock, Quota,
-    SegmentedWindow, Timestamp, TokenBucket,
+    SegmentedWindow, Timestamp, TokenBucket, WhenFull,
 };
 use flowgate_testkit::task::Task;
 use std::time::Duration;
@@ -134,6 +134,32 @@ fn c3_before_a_change_the_wait_for_an_import_ends_with_the_import() {
     }
     check(Keyed::fixed_window);
     check(Keyed::segmented_window);
+}
+
+/// A table for keys that are refused when it is full has more lines than one whose keys are evicted.
+#[test]
+fn c1_an_import_into_a_builder_with_another_when_full_finds_every_key() {
+    let when_full = [
+        WhenFull::Evict,
+        WhenFull::Deny,
+        WhenFull::Share(quota("1/s")),
+    ];
+    for from in when_full {
+        for to in when_full {
+            let clock = ManualClock::new();
+            let builder = |when_full| {
+                let builder = Keyed::token_bucket(quota("1/h burst 5"));
+                builder.when_full(when_full).clock(&clock)
+            };
+            let limits = builder(from).capacity(1_000).unwrap();
+            let keys = (0..300_u64).filter(|key| limits.try_acquire_n(key, 5).is_ok());
+            let keys: Vec<u64> = keys.collect();
+            assert_eq!(keys.len(), 300);
+            let imported = builder(to).import(&limits.export()).unwrap();
+            let again = keys.iter().filter(|key| imported.try_acquire(*key).is_ok());
+            assert_eq!(again.count(), 0, "from {from:?} to {to:?}");
+        }
+    }
 }
 
 // Evicted windows, while the limit goes down and up.

@@ -19,28 +19,28 @@ pub(in crate::clock::alarm) fn now_ns() -> u64 {
 
 /// A timer descriptor: the thread blocks in reading it.
 ///
-/// The kernel's timer slack (50 µs unless a process says otherwise) holds back every other kind of sleep; a
-/// descriptor's timer it does not. And setting it is enough to bring forward a sleep that has begun.
+/// The kernel's timer slack (50 µs by default) delays every other kind of sleep, but not the timer of a descriptor. And setting
+/// the timer is enough to bring forward a sleep that has begun.
 #[derive(Debug)]
 pub(in crate::clock::alarm) struct Descriptor(OwnedFd);
 
 impl Descriptor {
     pub(super) fn new() -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-        // Where setting it is forbidden, better to know now.
+        // If setting it is forbidden, this reports it early.
         set(&timer, u64::MAX)?;
         Ok(Self(timer))
     }
 
     pub(super) fn arm(&self, at_ns: u64) {
-        // It has been set before, and any time is a valid one.
+        // The timer has been set before, and any time is valid.
         let _ = set(&self.0, at_ns);
     }
 
     pub(super) fn sleep(&self) {
         match read(&self.0, &mut [0; 8]) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Somebody has closed what was not theirs. The thread looks at its table all the same, now and then.
+            // Other code has closed this descriptor. The thread still reads its table from time to time.
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     }

@@ -1,4 +1,4 @@
-//! Sleeping until a time that others may bring forward.
+//! Sleeping until a time that other threads may bring forward.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -11,7 +11,7 @@ pub(super) use linux::now_ns;
 
 /// What one thread sleeps on, and any thread sets.
 ///
-/// Whoever sets it does so under one lock of theirs, and the sleeper itself before each sleep.
+/// Callers set it under a lock of their own, and the sleeping thread sets it before each sleep.
 #[derive(Debug)]
 pub(super) enum Sleeper {
     #[cfg(target_os = "linux")]
@@ -20,9 +20,9 @@ pub(super) enum Sleeper {
 }
 
 impl Sleeper {
-    /// The most precise there is to be had.
+    /// Creates the most precise sleeper that is available.
     pub(super) fn new() -> Self {
-        // When there are too many open files, say: late by tens of microseconds is better than not at all.
+        // For example, if too many files are open. To be late by tens of microseconds is better than not to wake.
         #[cfg(target_os = "linux")]
         if let Ok(descriptor) = linux::Descriptor::new() {
             return Self::Descriptor(descriptor);
@@ -30,12 +30,12 @@ impl Sleeper {
         Self::portable()
     }
 
-    /// As good as the standard library has it.
+    /// Creates a sleeper that is as precise as the standard library allows.
     pub(super) fn portable() -> Self {
         Self::Condition(portable::Condition::new())
     }
 
-    /// Ends the sleep, the present one or the next, at `at_ns` of [`now_ns`], and at no other time that was set before.
+    /// Sets the end of the present or the next sleep to `at_ns` of [`now_ns`]. All times set before are void.
     pub(super) fn arm(&self, at_ns: u64) {
         match self {
             #[cfg(target_os = "linux")]

@@ -26,7 +26,7 @@ impl Condition {
         let armed_ns = self.lock();
         let wait_ns = armed_ns.saturating_sub(now_ns());
         if wait_ns > 0 {
-            // Whether it was the time, a change of it, or nothing: the thread looks at its table and sleeps again.
+            // The time came, or it changed, or there was no reason: in each case the thread reads its table and sleeps again.
             drop(
                 self.changed
                     .wait_timeout(armed_ns, Duration::from_nanos(wait_ns))
@@ -35,7 +35,7 @@ impl Condition {
         }
     }
 
-    /// The standard lock, whatever the others are: only that goes with a condition variable.
+    /// The lock of the standard library, whatever the other locks are: only that works with a condition variable.
     fn lock(&self) -> MutexGuard<'_, u64> {
         self.armed_ns.lock().unwrap_or_else(PoisonError::into_inner)
     }

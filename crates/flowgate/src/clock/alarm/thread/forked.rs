@@ -1,11 +1,11 @@
-//! Which timer is that of this process.
+//! Selects the timer of this process.
 
 use super::{Timer, start};
 use crate::primitive::{AtomicU64, Ordering};
 use std::process;
 
-/// How many processes in a line of descent may wait. In those after them, an alarm wakes immediately, which is correct and
-/// busy.
+/// The largest number of generations of processes that may wait. In later generations, an alarm wakes immediately, which is
+/// correct but keeps the waiter busy.
 const GENERATIONS: usize = 64;
 
 const IDLE_NS: u64 = 10_000_000_000;
@@ -15,7 +15,7 @@ const IDLE_NS: u64 = 10_000_000_000;
 /// the parent. So the first wait in a child takes the next timer, which no ancestor has touched.
 static TIMERS: [Timer; GENERATIONS] = [const { Timer::new(IDLE_NS, start) }; GENERATIONS];
 
-/// Which timer is in use, and by which process; 0 if none is.
+/// The timer in use, and its process; 0 if no timer is in use.
 ///
 /// ```text
 ///   63 ········ 32   31 ········ 0
@@ -23,7 +23,7 @@ static TIMERS: [Timer; GENERATIONS] = [const { Timer::new(IDLE_NS, start) }; GEN
 /// ```
 static IN_USE: AtomicU64 = AtomicU64::new(0);
 
-/// That of this process; none if it has too many ancestors that waited.
+/// Returns the timer of this process; `None` if it has too many ancestors that waited.
 pub(in crate::clock::alarm) fn timer() -> Option<&'static Timer> {
     let process = u64::from(process::id()) << 32;
     let mut in_use = IN_USE.load(Ordering::Relaxed);
@@ -33,7 +33,7 @@ pub(in crate::clock::alarm) fn timer() -> Option<&'static Timer> {
             _ => (in_use & u64::from(u32::MAX)) + 1,
         };
         let next = process | next.min(GENERATIONS as u64);
-        // Nothing else is read by it: a timer is there from the beginning.
+        // It guards no other data: the timers exist from the beginning.
         match IN_USE.compare_exchange(in_use, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => in_use = next,
             Err(current) => in_use = current,

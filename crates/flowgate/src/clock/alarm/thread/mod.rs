@@ -12,33 +12,33 @@ use std::task::Waker;
 use std::thread;
 use std::vec::Vec;
 
-/// Alarms in real time, rung by one thread, "flowgate-timer", that is there while it is needed.
+/// Alarms in real time. One thread, "flowgate-timer", rings them, and exists while it is needed.
 ///
-/// It sleeps until the earliest time in the table. Whoever enters an earlier one sets the sleeper to it, from their
-/// own thread; the sleeping one need not be woken for that. An entry that is removed leaves the sleeper as it is: to
-/// wake for nothing is cheaper than to set it anew.
+/// The thread sleeps until the earliest time in the table. A caller that enters an earlier time sets the sleeper to that time,
+/// from the caller's thread. The timer thread need not be woken for that. If an entry is removed, the sleeper is left as it is:
+/// an unnecessary wake-up costs less than setting the sleeper again.
 ///
-/// **No alarm is missed.** The table, `armed_ns` and the sleeper change under one lock. While it is free and the
-/// thread sleeps, the sleeper is set to `armed_ns`, which is at most the earliest time in the table. While the thread
-/// is awake, `armed_ns` is 0 or past, and nobody need set anything: before it sleeps, the thread looks at the table.
-/// So an alarm that is entered before that look is seen; one that is entered after it finds the sleeper set for
-/// later, and sets it.
+/// **No alarm is missed.** The table, `armed_ns` and the sleeper change under one lock. While the lock is free and the thread
+/// sleeps, the sleeper is set to `armed_ns`, which is at most the earliest time in the table. While the thread is awake,
+/// `armed_ns` is 0 or in the past, and no caller needs to set the sleeper: before the thread sleeps, it reads the table. So the
+/// thread sees an alarm that is entered before it reads the table. A caller that enters an alarm later finds the sleeper set to
+/// a later time, and sets it.
 ///
-/// **Nobody is left without a thread.** The thread decides to end under the same lock, with the table empty, by taking
-/// `sleeper` away. Whoever comes later finds none and starts another, with a sleeper of its own; for a moment there are
-/// two threads, one of which touches nothing any more.
+/// **No alarm is left without a thread.** The thread decides to end under the same lock, with the table empty, by removing
+/// `sleeper`. A caller that comes later finds no sleeper, and starts another thread with a new sleeper. For a short time there
+/// are two threads, one of which no longer touches the state.
 #[derive(Debug)]
 pub(super) struct Timer {
     state: Lock<State>,
-    /// How long the thread stays without an alarm being asked for.
+    /// How long the thread stays while no alarm is requested.
     idle_ns: u64,
     start: Start,
 }
 
-/// Starts a thread that does nothing but [`Timer::run`], and says what it sleeps on.
+/// Starts a thread that only calls [`Timer::run`], and returns its sleeper.
 type Start = fn(&'static Timer) -> io::Result<Arc<Sleeper>>;
 
-/// Where an alarm is in a timer's table, and in that of which process.
+/// Position of an alarm in a timer's table, and the process of that table.
 #[derive(Debug)]
 pub(super) struct Booking {
     timer: &'static Timer,
@@ -49,9 +49,9 @@ pub(super) struct Booking {
 #[derive(Debug)]
 struct State {
     table: Timetable,
-    /// What the thread sleeps on; none: there is no thread, or it is about to end.
+    /// What the thread sleeps on; `None`: there is no thread, or it is about to end.
     sleeper: Option<Arc<Sleeper>>,
-    /// What the sleeper is set to; 0 while the thread is awake.
+    /// The time to which the sleeper is set; 0 while the thread is awake.
     armed_ns: u64,
 }
 
@@ -68,9 +68,9 @@ impl Timer {
         }
     }
 
-    /// Has `waker` woken after `wait_ns`; at once if the system grants no thread.
+    /// Requests that `waker` is woken after `wait_ns`. Wakes it immediately if the system grants no thread.
     pub(super) fn after(&'static self, wait_ns: u64, waker: Waker) -> Alarm {
-        // Beyond 584 years it saturates: nobody will be there to miss it.
+        // Saturates beyond 584 years, which no waiter reaches.
         let at_ns = now_ns().saturating_add(wait_ns);
         let mut state = self.state.lock();
         let key = state.table.insert(at_ns, waker);
@@ -87,17 +87,17 @@ impl Timer {
         waker.map_or(Alarm::NOWHERE, Alarm::at_once)
     }
 
-    /// Under the lock, so that two who find no thread do not start two.
+    /// Called under the lock, so that two callers that find no thread do not start two.
     fn start(&'static self, state: &mut State) -> io::Result<()> {
         state.sleeper = Some((self.start)(self)?);
         state.armed_ns = 0;
         Ok(())
     }
 
-    /// What the thread does.
+    /// Runs the thread.
     fn run(&'static self, sleeper: &Sleeper) {
         let mut due = Vec::new();
-        // When the last alarm was asked for, as far as the thread has seen.
+        // When the last alarm was requested, as far as the thread has seen.
         let (mut entered, mut quiet_since_ns) = (0, now_ns());
         loop {
             let mut state = self.state.lock();
@@ -112,7 +112,7 @@ impl Timer {
                 continue;
             }
             let until_ns = match state.table.earliest_ns() {
-                // Not longer at a stretch: the alarm may be taken back meanwhile, and then the thread is to end.
+                // At most `idle_ns` without a break: the alarm may be canceled in between, and then the thread must end.
                 Some(at_ns) => at_ns.min(now_ns.saturating_add(self.idle_ns)),
                 None => {
                     if entered != state.table.entered() {
@@ -139,8 +139,8 @@ impl Booking {
         self.process == process::id()
     }
 
-    /// What was to be woken, unless it has been. In a forked process, the copy of the table is left alone: its lock may have
-    /// been held when it was copied.
+    /// Removes the waker, unless it has been woken. In a forked process, the copy of the table is left alone, because its lock
+    /// may have been held at the time of the fork.
     pub(super) fn take_back(&self) -> Option<Waker> {
         match self.is_of_this_process() {
             true => self.timer.state.lock().table.remove(self.key),

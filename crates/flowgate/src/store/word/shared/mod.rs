@@ -1,7 +1,8 @@
-//! The word of a limiter with stripes: the centre that they are filled from.
+//! The word of a limiter with stripes: the shared state that the stripes are filled from (the *centre* in the code).
 //!
-//! A *stripe* holds tokens that have been taken from the centre, for some of the threads. They take from it without a
-//! clock and without a line that others write. The centre is the wide word, and is asked when the stripe is empty.
+//! A *stripe* is a local reserve: tokens that have been taken from the shared state for some of the threads. Threads take
+//! tokens from it without reading a clock, and without a cache line that the threads of other stripes write. The shared state
+//! is in the wide word, and is asked when the stripe is empty.
 //!
 //! ```text
 //!   threads   ┊  ╎ ┊     ┊ ╎      ┊        take: the stripe falls
@@ -12,48 +13,51 @@
 //!   centre    state · issued: 2 · act: fill the 2nd with 64 · version 71
 //! ```
 //!
-//! # One at a time, and anybody finishes it
+//! # One change at a time, which every thread can finish
 //!
-//! What the centre does to a stripe it says in the same swap by which it changes its state: an [`Act`] and a new
-//! version. The act is done when the stripe has that version. Whoever wants to change the centre next does it first
-//! if need be, so nobody waits for somebody else, and no token is ever on its way between two words where others do
-//! not find it: it is in the state, or in a stripe, or about to be put into one by whoever looks. A stripe alone can
-//! only fall.
+//! Each swap of the shared state also stores the command for a stripe (an [`Act`]) and a new version. The command is done when
+//! the stripe has that version. A thread that wants to change the shared state next does the pending command first. So no
+//! thread waits for another. And no token is ever between two words, where other threads do not find it. It is in the state, or
+//! in a stripe, or the next thread that reads the command puts it into a stripe. Without a command, a stripe can only fall.
 //!
-//! To take back what a stripe has, its centre has it *frozen*, which fixes the number, then adds that to the
-//! state and has the stripe cleared.
+//! To take back the tokens of a stripe, a command *freezes* the stripe, which fixes their number. The next swap adds this
+//! number to the state, and its command clears the stripe.
 //!
-//! # When it was spent
+//! # When a token was spent
 //!
-//! Nobody reads a clock to take from a stripe, so nobody knows when that was: at some time between the fill and now.
-//! A full bucket loses what flows in while it is full, and whether it was depends on that time. So there are two
-//! histories that look the same, and after one of them a token may be granted that after the other may not. The
-//! promise is kept for the worse: what has been issued counts as not spent until the stripe is found empty by
-//! somebody who reads the clock after that ([`Rule::settle`]). What is lost by that is at most what was issued, and
-//! only where the bucket has been full meanwhile; so little is issued, and only to who asks again soon
-//! ([`Stripe::wants`]).
+//! Taking from a stripe does not read a clock, so the time of the spending is unknown: it is between the fill and now. A full
+//! bucket loses what flows in while it is full, and whether it was full depends on that time. So there are two histories that
+//! look the same. After one of them a token may be granted, and after the other it may not.
+//!
+//! The guarantee must hold for the worse history. So issued tokens count as not spent until a thread finds the stripe empty and
+//! reads the clock after that ([`Rule::settle`]). The loss is at most the issued tokens, and occurs only if the bucket was full
+//! in between. So few tokens are issued, and only to stripes that ask again soon ([`Stripe::wants`]).
 //!
 //! # Refusals
 //!
-//! With nothing issued, there is nothing in any stripe, and the state is all there is: a refusal is as exact as that
-//! of a limiter without stripes. Otherwise the tokens are taken where they are, and if no stripe has enough of them,
-//! all come back before anything is decided. So a token that is anywhere is found.
+//! If nothing is issued, all stripes are empty, and the state is complete. A refusal is then as exact as that of a limiter
+//! without stripes. Otherwise the tokens are taken from the stripe that has them. If no stripe has enough, all stripes return
+//! their tokens before anything is decided. So every token is found, wherever it is.
 //!
-//! Until when there is nothing, each stripe then keeps in mind ([`Stripe::is_dry_for`]), so that the next refusal
-//! costs a clock reading. Once the clock has reached that instant, the note is void, even if the clock is set back: other
-//! stripes may have taken what came. Whatever else changes the centre has it forgotten: afterwards, so that who has read the
-//! centre before either comes too late to note it, or has it forgotten again.
+//! Each stripe then stores until when no token is available ([`Stripe::is_dry_for`]), so that the next refusal costs only a
+//! clock reading. Once the clock has reached that instant, the note is void, even if the clock is set back: other stripes may
+//! have taken the new tokens.
 //!
-//! Everything but taking from a stripe, a reservation, a refund, a change of quota, begins with that too: see
-//! [`Word::view`]. While newcomers are held, no stripe is filled.
+//! Every other change of the shared state makes the stripes forget their notes, after the change. So a thread that has read the
+//! shared state before the change either stores its note too late to succeed, or the note is forgotten again.
+//!
+//! Every operation except taking from a stripe also begins with taking back the tokens: a reservation, a refund, a change of
+//! quota. See [`Word::view`]. While new requests are held, no stripe is filled.
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
-//! | `wide` | who fills, takes back or decides at the centre | the same (CAS) | version; generation |
-//! | `Stripe::word` | those who take; who looks for tokens | those who take (CAS, falls); acts (CAS) | version and turn |
+//! | `wide` | threads that fill, take back, or decide by the shared state | the same (CAS) | version; generation |
+//! | `Stripe::word` | threads that take or look for tokens | threads that take (CAS, falls); acts (CAS) | version and turn |
 //!
-//! A version is told by 12 bits, and a stripe's turn by 26: a swap that is delayed while exactly a multiple of 4096
-//! changes leave the very same state, or of 2²⁶ fills the same units, would be taken for one that was not.
+//! A version has 12 bits, and the turn of a stripe has 26 bits. So a delayed swap is mistaken for a current one in two cases:
+//!
+//! - Exactly a multiple of 4096 changes leaves the very same state.
+//! - Exactly a multiple of 2²⁶ fills leaves the same units in the stripe.
 
 #[cfg(all(test, flowgate_loom))]
 mod model;
@@ -71,7 +75,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use stripe::Held;
 
-/// The centre as somebody saw it, with the act that it names done.
+/// The shared state as a thread saw it, after the command in it is done.
 struct Seen {
     word: u128,
     shared: Shared,
@@ -79,13 +83,13 @@ struct Seen {
     parameters: Parameters,
 }
 
-/// Where stripes are filled, whatever its limiter decides by.
+/// The shared state that fills the stripes, whatever the algorithm of its limiter.
 pub trait Centre {
-    /// Takes `units` (none: one token), from the stripe of this number or from the centre, and with it as many more as the stripe
-    /// may need soon; `None` if that is to be decided without stripes.
+    /// Takes `units` (`None`: one token), from the stripe of this number or from the shared state, and fills the stripe with as
+    /// many more as it may need soon. Returns `None` if the request must be decided without stripes.
     fn draw(&self, stripe: usize, units: Option<u64>) -> Option<Result<(), Denied>>;
 
-    /// Whether stripes are ever filled.
+    /// Returns whether stripes are ever filled.
     fn is_shared(&self) -> bool;
 }
 
@@ -100,7 +104,7 @@ impl<R: Rule> Centre for Word<R> {
         loop {
             let dry = stripes.get(own).dry();
             let seen = self.seen(stripes)?;
-            // After the centre: who raises the flag changes that afterwards.
+            // After the shared state is read: a thread that raises the flag changes the shared state afterward.
             if Narrow::is_held(self.narrow.load(Ordering::Acquire)) {
                 return None;
             }
@@ -113,7 +117,7 @@ impl<R: Rule> Centre for Word<R> {
             if held.units >= n && stripes.get(own).take_some(|| self.cost(units)) {
                 return Some(Ok(()));
             }
-            // One that is spent has been so before the clock is read.
+            // A stripe that is spent was spent before the clock is read.
             let spent = match (seen.shared.issued, held.is_spent()) {
                 (0, _) => None,
                 (_, true) => Some((own, held)),
@@ -156,7 +160,7 @@ impl<R: Rule> Centre for Word<R> {
             };
             if self.go_on(stripes, &seen, view.stored(state), act, of) {
                 if n < parameters.units_per_token {
-                    // It may have been there before there is a whole token, which then comes later.
+                    // The note may have been stored before a whole token was there, and the token then comes later.
                     stripes.forget_dryness();
                 }
                 return Some(Ok(()));
@@ -171,7 +175,7 @@ impl<R: Rule> Centre for Word<R> {
 }
 
 impl<R: Rule> Word<R> {
-    /// Shares with about so many stripes from now on, if there is enough for that.
+    /// Shares with about `stripes` stripes from now on, if there is enough to share.
     pub(crate) fn share(&mut self, stripes: usize, clock: Clock) -> Arc<[Stripe]> {
         let count = stripes.clamp(1, Shared::MOST_STRIPES).next_power_of_two();
         let stripes = Stripes::new(count, clock, self.units_per_token(), Self::take_all_back);
@@ -181,7 +185,7 @@ impl<R: Rule> Word<R> {
         each
     }
 
-    /// Takes back what stripes have, which are not filled any longer.
+    /// Takes back the tokens of all stripes, which are no longer filled.
     pub(crate) fn unshare(&mut self) {
         // Whatever the time is.
         self.view(0);
@@ -203,19 +207,20 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// So many units, or a token as it is now.
+    /// Returns `units`, or the units of a token now if `None`.
     fn cost(&self, units: Option<u64>) -> u64 {
         units.unwrap_or_else(|| self.units_per_token())
     }
 
-    /// The state after `n` units and so many handfuls, if that leaves as much as all stripes could be issued.
+    /// Returns the state after `n` units and `handfuls` portions for a stripe, if that leaves as much as all stripes could be
+    /// issued.
     fn filled(&self, view: &View<'_>, stripes: &Stripes, n: u64, handfuls: u64) -> Option<u128> {
         let parameters = &view.parameters;
         let most = Shared::MOST_HANDFULS * stripes.len() as u64;
         let units = |handfuls: u64| handfuls.checked_mul(parameters.handful_units);
         let cost = n.checked_add(units(handfuls)?)?;
         let and_left = cost.checked_add(units(most)?)?;
-        // A step is not asked for more than could ever be granted.
+        // The step is not asked for more than could ever be granted.
         if handfuls == 0 || and_left > parameters.burst_units {
             return None;
         }
@@ -223,8 +228,9 @@ impl<R: Rule> Word<R> {
         R::take(view, parameters.ticks(cost)).ok()
     }
 
-    /// The word of the generation that `tag` stands for, when nothing is issued, which it brings about; none if that
-    /// is not in force any longer. What does that is found through the stripes: a program without any has no code for it.
+    /// Takes back all issued tokens, and then returns the word of the generation that `tag` stands for; `None` if that
+    /// generation is no longer current. The function is found through the stripes, so a program without stripes has no code for
+    /// it.
     #[cold]
     #[inline(never)]
     pub(super) fn word_with_nothing_issued(&self, tag: u64) -> Option<u128> {
@@ -246,7 +252,7 @@ impl<R: Rule> Word<R> {
             if seen.shared.issued == 0 {
                 return Some(seen.word);
             }
-            // All of what is issued to it comes back.
+            // All tokens issued to it are returned.
             let of = stripes.find(|held| held.issued > 0 && !held.is_frozen);
             let Some((_, held)) = of else {
                 continue;
@@ -260,7 +266,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// After newcomers are held: no stripe is filled by somebody who does not know that, and none has anything.
+    /// Called after new requests are held: then no thread fills a stripe without knowing that, and no stripe has tokens.
     pub(super) fn close_stripes(&self) {
         let Some(stripes) = self.stripes() else {
             return;
@@ -274,7 +280,7 @@ impl<R: Rule> Word<R> {
         stripes.forget_dryness();
     }
 
-    /// The centre, with the act that it names done, and nothing frozen; `None` if stripes are not shared with.
+    /// Returns the shared state, with its command done and no stripe frozen; `None` if no stripes are shared with.
     fn seen(&self, stripes: &Stripes) -> Option<Seen> {
         loop {
             let narrow = self.narrow.load(Ordering::Acquire);
@@ -306,7 +312,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// Does the act that the centre names; not if the centre has gone on meanwhile.
+    /// Does the command in the shared state, unless the shared state has changed in the meantime.
     fn has_done(&self, stripes: &Stripes, seen: &Seen) -> bool {
         let Shared {
             act,
@@ -323,7 +329,7 @@ impl<R: Rule> Word<R> {
             if held.version == version {
                 return true;
             }
-            // Otherwise this may have been done, and another since.
+            // Otherwise this command may have been done, and another one since.
             if self.wide.load(Ordering::Acquire) != seen.word {
                 return false;
             }
@@ -334,7 +340,7 @@ impl<R: Rule> Word<R> {
         }
     }
 
-    /// Adds what is frozen to the state.
+    /// Adds the tokens of the frozen stripe to the state.
     fn take_back(&self, stripes: &Stripes, seen: &Seen) {
         let index = seen.shared.stripe;
         let held = stripes.get(index).held();
@@ -346,7 +352,7 @@ impl<R: Rule> Word<R> {
         self.go_on(stripes, seen, state, Act::Clear, Some((index, held)));
     }
 
-    /// Puts `state` in place of what `centre` saw, and does `act` to a stripe that had this.
+    /// Replaces the shared state that `seen` contains by `state`, with the command `act` for the stripe `of`.
     fn go_on(
         &self,
         stripes: &Stripes,
@@ -368,7 +374,7 @@ impl<R: Rule> Word<R> {
                 Act::Clear => (held.issued, 0),
                 Act::Fill(handfuls) => (held.issued, handfuls),
             };
-            // More than was issued at all has been issued since: the centre has gone on.
+            // More tokens were issued since than were issued at all: the shared state has changed.
             let Some(others) = next.issued.checked_sub(cleared) else {
                 return false;
             };
@@ -386,7 +392,7 @@ impl<R: Rule> Word<R> {
         is_swapped
     }
 
-    /// The commit of somebody who found nothing issued.
+    /// Commits for a thread that found nothing issued.
     pub(super) fn commit_shared(&self, word: u128, generation: u64, state: u128) -> bool {
         self.swap_shared(word, generation, Shared::of(word).at_rest(state)) && self.has_changed()
     }
@@ -397,7 +403,7 @@ impl<R: Rule> Word<R> {
             "a step left a state of over 88 bits"
         );
         let next = next.pack(generation);
-        // Release: who finds the act knows what the stripe was seen to have.
+        // Release: a thread that finds the command also sees what the stripe was seen to have.
         self.wide
             .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -405,7 +411,7 @@ impl<R: Rule> Word<R> {
 }
 
 impl Seen {
-    /// Now, with the state settled.
+    /// The view now, with the state settled.
     fn view<R: Rule>(&self, clock: &Clock) -> View<'static> {
         let parameters = self.parameters;
         let now_ns = clock.now().as_nanos();
@@ -421,7 +427,7 @@ impl Seen {
             },
         };
         if self.shared.issued > 0 {
-            // Not before it was spent, even if the clock has run backward since, or is read ahead of what was seen.
+            // Not before it was spent, even if the clock has run backward since, or is read before the data that was seen.
             let latest_ns = clock.latest().as_nanos();
             let issued = u128::from(self.shared.issued);
             view.now_ns = latest_ns;
@@ -435,7 +441,7 @@ impl Seen {
 }
 
 impl Shared {
-    /// The next one, with nothing issued and nothing to be done.
+    /// The next shared state, with nothing issued and no command.
     pub(super) fn at_rest(self, state: u128) -> Self {
         Self {
             state,

@@ -1,4 +1,4 @@
-//! What some of the threads have of a limiter: tokens that its centre has taken for them.
+//! The local reserves: tokens that have been taken from a limiter for some of the threads.
 
 use crate::clock::Clock;
 use crate::primitive::thread_number::step_aside;
@@ -12,10 +12,10 @@ use core::num::NonZeroU64;
 #[derive(Debug)]
 pub(in crate::store::word) struct Stripes {
     pub(super) clock: Clock,
-    /// Takes back what is issued, at the [`Word`](super::Word) of these stripes.
+    /// Takes back all issued tokens, at the [`Word`](super::Word) of these stripes.
     pub(super) take_all_back: TakeAllBack,
     each: Arc<[Stripe]>,
-    /// Counts what makes the stripes forget that there is nothing.
+    /// Counts how often the stripes were made to forget their notes that no token is available.
     forgotten: AtomicU64,
 }
 
@@ -32,40 +32,39 @@ pub(super) type TakeAllBack = fn(&dyn Any, tag: u64) -> Option<u128>;
 #[repr(align(128))]
 pub struct Stripe {
     word: AtomicU64,
-    /// When it last asked the centre.
+    /// When the stripe last asked the shared state.
     asked_ns: AtomicU64,
-    /// What the lower part of the word of an open stripe is at least if it has a token; more than it ever is once
-    /// tokens have become something else.
+    /// The least value of the lower part of an open stripe's word if the stripe has a token. After tokens have changed their
+    /// number of units, it is more than that part ever is.
     least: AtomicU64,
-    /// Until when it is known that there is not one token: the instant × 2; or an odd number that was never here
-    /// before.
+    /// Until when it is known that no token is available: the instant × 2, or an odd number that was never here before.
     dry: AtomicU64,
 }
 
-/// In place of [`Stripe::least`].
+/// Stored instead of [`Stripe::least`].
 const UNKNOWN: u64 = u64::MAX;
 
-/// What a stripe knew about there being nothing, before somebody asked the centre.
+/// What a stripe knew about the lack of tokens before a thread asked the shared state.
 #[derive(Clone, Copy)]
 pub(super) struct Dry(u64);
 
 /// A stripe's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
-    /// What may be taken, unless it is frozen.
+    /// Units that may be taken, unless the stripe is frozen.
     pub(super) units: u64,
     pub(super) is_frozen: bool,
-    /// Handfuls that it got when it was filled: its units are not more than these.
+    /// Portions (`handful_units` each) that it got when it was filled. Its units are at most as many.
     pub(super) issued: u64,
-    /// Of the last act on it.
+    /// The version of the last command for it.
     pub(super) version: u64,
-    /// Counts the acts on it.
+    /// Counts the commands for it.
     turn: u64,
 }
 
-/// Who asks again within this had too little.
+/// A stripe that asks again within this time had too few tokens.
 const QUICK_NS: u64 = 250_000;
-/// Who asks again after this had too much.
+/// A stripe that asks again after this time had too many tokens.
 const SLOW_NS: u64 = 1_000_000;
 
 impl Stripes {
@@ -99,32 +98,32 @@ impl Stripes {
     }
 
     pub(super) fn get(&self, index: usize) -> &Stripe {
-        // As many as there are, however a word came by its index.
+        // Masked to the number of stripes, whatever the source of `index`.
         &self.each[index & (self.each.len() - 1)]
     }
 
-    /// The first for which `wanted` holds, and what it has.
+    /// Returns the first stripe for which `wanted` holds, and what it has.
     pub(super) fn find(&self, wanted: impl Fn(&Held) -> bool) -> Option<(usize, Held)> {
         let held = self.each.iter().map(Stripe::held);
         held.enumerate().find(|(_, held)| wanted(held))
     }
 
-    /// Takes as many units as `units` says from whichever has them; see [`Stripe::take_some`].
+    /// Takes the number of units that `units` returns from any stripe that has them; see [`Stripe::take_some`].
     pub(super) fn take_from_any(&self, units: impl Fn() -> u64) -> bool {
         self.each.iter().any(|stripe| stripe.take_some(&units))
     }
 
-    /// After something that may have made more possible, or less, sooner than the time alone.
+    /// Called after an event that may have changed what is possible, and sooner than the time alone would.
     pub(in crate::store::word) fn forget_dryness(&self) {
-        // Different each time, so that who has asked the centre before does not tell what it found there.
+        // Different each time, so that a thread that has asked the shared state before does not store what it found.
         let number = self.forgotten.fetch_add(1, Ordering::Relaxed);
         for stripe in self.each.iter() {
-            // A read-modify-write, like the note, so that one comes first.
+            // A read-modify-write, like the note, so that one of them comes first.
             stripe.dry.swap(number << 1 | 1, Ordering::AcqRel);
         }
     }
 
-    /// Before tokens of so many units are put in force.
+    /// Called before the quota is replaced, if a token then has `units_per_token` units.
     pub(in crate::store::word) fn tokens_may_be(&self, units_per_token: u64) {
         for stripe in self.each.iter() {
             if stripe.least.load(Ordering::Relaxed) != Held::least(units_per_token) {
@@ -135,23 +134,23 @@ impl Stripes {
 }
 
 impl Stripe {
-    /// Takes one token if the stripe has it, knows how many units that is, and is not in somebody else's hands.
+    /// Takes one token if the stripe has it, knows its number of units, and no other thread changes the stripe in between.
     #[inline(always)]
     pub(crate) fn take_token(&self) -> bool {
-        // Acquire: pairs with the act that has filled it.
+        // Acquire: pairs with the command that has filled it.
         let word = self.word.load(Ordering::Acquire);
-        // After the word: what was issued when tokens were something else is then gone when the word is swapped.
+        // Read after the word: units that were issued for tokens of another size are then gone when the word is swapped.
         let least = self.least.load(Ordering::Acquire);
         word & Held::TAKEABLE >= least && self.fall(word, least - Held::OPEN).is_ok()
     }
 
-    /// Takes `n` units if it has them.
+    /// Takes `n` units if the stripe has them.
     #[inline]
     pub(crate) fn take(&self, n: u64) -> bool {
         self.take_some(|| n)
     }
 
-    /// Takes as many units as `units` says after the stripe has been looked at, if it has them.
+    /// Takes the number of units that `units` returns after the stripe has been read, if the stripe has them.
     pub(crate) fn take_some(&self, units: impl Fn() -> u64) -> bool {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -162,7 +161,7 @@ impl Stripe {
             match self.fall(word, n) {
                 Ok(_) => return true,
                 Err(current) => {
-                    // Somebody else is here. There are more stripes.
+                    // Another thread is changing this stripe. There are more stripes.
                     step_aside();
                     word = current;
                 }
@@ -172,13 +171,14 @@ impl Stripe {
 
     #[inline(always)]
     fn fall(&self, word: u64, n: u64) -> Result<u64, u64> {
-        // Release: who finds it empty knows that this was before.
+        // Release: a thread that finds the stripe empty also sees that this happened before.
         self.word
             .compare_exchange_weak(word, word - n, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// How long it is from now until there may be a token anywhere, as far as is known. `ns_until` returns how long it is
-    /// until the clock reaches an instant for the first time: once it has been there, whatever there was may be taken.
+    /// Returns the time from now until a token may be available anywhere, if that is known. `ns_until` returns the time until
+    /// the clock reaches an instant for the first time. Once the clock has been there, other threads may have taken the tokens
+    /// of that time.
     #[inline]
     pub(crate) fn is_dry_for(&self, ns_until: impl FnOnce(u64) -> u64) -> Option<NonZeroU64> {
         let dry = self.dry.load(Ordering::Acquire);
@@ -192,7 +192,7 @@ impl Stripe {
         Dry(self.dry.load(Ordering::Acquire))
     }
 
-    /// What the centre said to somebody who asked after `before` had been read.
+    /// Stores the result of the shared state for a request that was made after `before` had been read.
     pub(super) fn note_dry(&self, before: Dry, until_ns: u64) {
         if until_ns <= u64::MAX >> 1 {
             // Whether it succeeds or not.
@@ -209,7 +209,7 @@ impl Stripe {
         Held::of(self.word.load(Ordering::Acquire))
     }
 
-    /// Puts `new` in place of `old`, if that is still what it has.
+    /// Replaces `old` by `new`, if the stripe still has `old`.
     pub(super) fn swap(&self, old: Held, new: Held) -> bool {
         let (old, new) = (old.pack(), new.pack());
         self.word
@@ -217,10 +217,10 @@ impl Stripe {
             .is_ok()
     }
 
-    /// How many handfuls to ask for, if it had `issued` of them the last time.
+    /// Returns how many portions to ask for, if the stripe had `issued` of them the last time.
     ///
-    /// Twice as many as long as they are used up at once, and none if they last: what lies in a stripe is spent at
-    /// times that nobody knows.
+    /// Twice as many if they were used up quickly, as many if not, and none if they lasted long: the tokens in a stripe are
+    /// spent at unknown times.
     pub(super) fn wants(&self, issued: u64, now_ns: u64) -> u64 {
         let asked_ns = self.asked_ns.swap(now_ns, Ordering::Relaxed);
         match now_ns.saturating_sub(asked_ns) {
@@ -233,7 +233,7 @@ impl Stripe {
 
 impl Held {
     const UNITS: u64 = (1 << 20) - 1;
-    /// Set unless it is frozen, so that one comparison tells whether units may be taken.
+    /// Set unless the stripe is frozen, so that one comparison shows whether units may be taken.
     const OPEN: u64 = 1 << 20;
     const TAKEABLE: u64 = Self::OPEN | Self::UNITS;
     const ISSUED_SHIFT: u32 = 21;
@@ -260,17 +260,17 @@ impl Held {
             | self.turn << Self::TURN_SHIFT
     }
 
-    /// What the lower part of a word is at least, if `n` units may be taken.
+    /// The least value of the lower part of a word if `n` units may be taken.
     const fn least(n: u64) -> u64 {
         n.saturating_add(Self::OPEN)
     }
 
-    /// Whether all that it was issued is spent.
+    /// Returns whether all tokens that were issued to it are spent.
     pub(super) fn is_spent(&self) -> bool {
         self.units == 0 && self.issued > 0 && !self.is_frozen
     }
 
-    /// After the act of the word with `version`.
+    /// The value after the command of the word with `version`.
     pub(super) fn after(self, act: Act, handful_units: u64, version: u64) -> Self {
         let (units, is_frozen, issued) = match act {
             Act::None | Act::Clear => (0, false, 0),
