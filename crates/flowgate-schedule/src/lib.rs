@@ -1,7 +1,7 @@
 //! Schedules for load tests and simulations: the scheduled time of each request.
 //!
-//! A [`Schedule`] is a pure function from the index of a request to its time: at a constant rate, along a ramp or a plan, in
-//! bursts, as a sine, at random (Poisson), or as recorded.
+//! A [`Schedule`] is a pure function from the index of a request to its time. It has a constant rate, a ramp, a plan, bursts or a
+//! sine. Times can also be random (Poisson), or recorded.
 //!
 //! ```
 //! use flowgate_schedule::Schedule;

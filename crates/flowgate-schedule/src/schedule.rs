@@ -174,7 +174,6 @@ impl Schedule {
     ///
     /// use flowgate::Quota;
     /// use flowgate_schedule::Schedule;
-    /// // 0 to 2/s in 4 s: in total 4 requests, and t²/4 by time t.
     /// // 0 to 2/s in 4 s: 4 requests by then, and t²/4 by the time t.
     /// let ramp = Schedule::ramp(None, Some(Quota::per_second(2)), Duration::from_secs(4))?;
     /// assert_eq!(ramp.len(), 4);

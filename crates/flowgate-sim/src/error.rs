@@ -1,4 +1,4 @@
-//! What is wrong with a text, and what to write instead.
+//! Errors in texts, which say what to write instead.
 
 use std::error::Error;
 use std::fmt;

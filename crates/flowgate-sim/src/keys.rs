@@ -20,17 +20,19 @@ enum Kind {
 }
 
 impl Keys {
-    /// All requests have the same key.
+    /// Creates one key for all requests.
     pub fn one() -> Self {
         Self::uniform(1)
     }
 
-    /// Each of `count` keys has as many requests as any other.
+    /// Creates `count` keys with as many requests each.
     pub fn uniform(count: u64) -> Self {
         Self(Kind::Uniform(count.max(1)))
     }
 
-    /// Key number k, counted from 1, has requests in proportion to `k` to the power of −`exponent`: Zipf's law.
+    /// Creates keys of Zipf's law: few keys have most requests.
+    ///
+    /// Key number k, counted from 1, has requests in proportion to `k` to the power of −`exponent`.
     pub fn zipf(count: u64, exponent: f64) -> Self {
         Self(Kind::Zipf(Zipf::new(count.max(1), exponent)))
     }

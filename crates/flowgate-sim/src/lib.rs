@@ -23,3 +23,8 @@ pub use policy::{AdmissionPolicy, Decision, Held, LimiterPolicy, Request, Unprot
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
 pub use simulation::Simulation;
 pub use traffic::{Arrivals, Recorded, Retries, Traffic};
+
+/// Tests the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -32,7 +32,7 @@ pub struct RunOutcome {
     pub(crate) hash: u64,
 }
 
-/// OutcomeCounts of operations and their attempts.
+/// Counts of operations and their attempts.
 ///
 /// An operation is what a client wants; it takes one attempt or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,7 +136,9 @@ impl RunOutcome {
         self.counts.refused as f64 / self.counts.attempts.max(1) as f64
     }
 
-    /// Returns Jain's index of fairness over what was admitted of each key: 1 if each got as much, 1/n if one of n got all.
+    /// Returns Jain's index of fairness over what was admitted of each key.
+    ///
+    /// It is 1 if each key got as much, and 1/n if one of n got all.
     pub fn fairness(&self) -> f64 {
         let (mut sum, mut squares) = (0.0, 0.0);
         for counts in self.keys.values() {

@@ -9,8 +9,6 @@ pub(crate) struct Random(Rng);
 /// What draws random numbers. Each has streams of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entity {
-    /// The times of a traffic source.
-    Arrivals = 1,
     /// The keys of a traffic source.
     Keys = 2,
     /// How much work a request is.

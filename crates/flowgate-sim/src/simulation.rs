@@ -28,7 +28,7 @@ use crate::traffic::{Arrivals, Recorded, Traffic};
 /// How many slots the course of a run has.
 const SLOTS: u64 = 200;
 
-/// What is simulated: traffic, a server, and what goes wrong with it.
+/// Traffic, a server, and the faults of the server.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -89,7 +89,9 @@ impl Simulation {
         self
     }
 
-    /// Sets how long the run goes on after the last arrival, for requests that are under way (default: as long as requests arrive).
+    /// Sets how long the run goes on after the last arrival (default: the duration).
+    ///
+    /// Requests in flight end in this time, or count as unfinished.
     pub fn drain(mut self, drain: Duration) -> Self {
         self.drain = drain;
         self
@@ -109,7 +111,7 @@ impl Simulation {
     ) -> Result<RunOutcome, E> {
         let time = ManualClock::new();
         let policy = policy(&time)?;
-        Ok(Run::new(self, time, policy).to_the_end(name))
+        Ok(Run::new(self, time, policy).complete(name))
     }
 }
 
@@ -128,7 +130,7 @@ enum Event {
     Thought { source: usize },
 }
 
-/// An operation, as long as it is under way. The slot is used again, with another turn.
+/// An operation in flight. The slot is used again, with another turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticket {
     slot: usize,
@@ -149,7 +151,7 @@ struct Operation {
     asked_ns: u64,
     held: Held,
     wait: Option<Wait>,
-    /// Its client has an answer, or has given up; what is left is work that nobody needs.
+    /// Its client has an answer, or has given up; what is left is wasted work.
     is_over: bool,
 }
 
@@ -240,7 +242,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         }
     }
 
-    fn to_the_end(mut self, name: &str) -> RunOutcome {
+    fn complete(mut self, name: &str) -> RunOutcome {
         self.begin();
         let end_ns = nanos(
             self.simulation
@@ -403,7 +405,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         self.attempt(ticket);
     }
 
-    /// The operation of `ticket`, if it is still under way.
+    /// The operation of `ticket`, if it is still in flight.
     fn operation(&mut self, ticket: Ticket) -> Option<&mut Operation> {
         let operation = &mut self.operations[ticket.slot];
         (operation.turn == ticket.turn).then_some(operation)

@@ -1,4 +1,4 @@
-//! Who asks, when, and with which key.
+//! Sources of requests: when each begins, its key, and what its client does after a refusal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Traffic {
 pub enum Arrivals {
     /// At these times, whatever becomes of those before (an open loop).
     Scheduled(Schedule),
-    /// So many users, each of whom thinks for a while after each answer, and then asks again (a closed loop).
+    /// Users who think after each answer, and then ask again (a closed loop).
     Closed {
         /// The number of users. They begin within the first think time.
         users: u32,
@@ -84,6 +84,11 @@ impl Traffic {
         }
     }
 
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Sets whose the requests are (default: all of one key). Recorded requests have their own keys.
     pub fn keys(mut self, keys: Keys) -> Self {
         self.keys = keys;
@@ -96,7 +101,7 @@ impl Traffic {
         self
     }
 
-    /// Sets how long a client waits for an answer, with all retries (default: as long as it takes).
+    /// Sets how long a client waits for an answer, with all retries (default: no deadline).
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
@@ -110,8 +115,9 @@ impl Traffic {
 }
 
 impl Retries {
-    /// Creates retries up to so many attempts, the first included. The time before the first retry is random, up to `backoff`; each
-    /// further one is up to twice as long.
+    /// Creates retries up to `attempts` attempts, the first included.
+    ///
+    /// The time before the first retry is random, up to `backoff`; each further one is up to twice as long.
     pub fn new(attempts: u32, backoff: Duration) -> Self {
         Self {
             attempts: attempts.max(1),
@@ -135,13 +141,15 @@ impl Retries {
         self
     }
 
-    /// Sets whether a client waits at least as long as a refusal asks for (default: it does).
+    /// Sets whether a client waits as long as a refusal asks for (default: yes).
     pub fn heeds_retry_after(mut self, heeds: bool) -> Self {
         self.heeds_retry_after = heeds;
         self
     }
 
-    /// Allows so many retries per request, over all clients of the source: 0.1 is one for ten requests (default: any number).
+    /// Sets how many retries the source makes per request (default: any number).
+    ///
+    /// With 0.1, it makes one retry for ten requests.
     pub fn budget(mut self, share: f64) -> Self {
         self.budget = Some(share);
         self

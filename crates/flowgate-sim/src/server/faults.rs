@@ -1,4 +1,4 @@
-//! What goes wrong with a server, and when.
+//! Faults of a server, and when they happen.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ pub struct Fault {
     lasts: Duration,
 }
 
-/// What is wrong with a server.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// This share of the workers is at work, rounded up. It is above 0 and at most 1.
+    /// This share of the workers works, rounded up: above 0, at most 1.
     Capacity(f64),
-    /// Service takes so many times as long.
+    /// Service takes this many times as long.
     Service(f64),
     /// Nothing goes on, as in a pause of a garbage collector.
     Pause,
@@ -33,7 +33,7 @@ pub enum FaultKind {
 }
 
 impl Fault {
-    /// Creates a fault that begins at `from`, since the start of the run, and lasts `lasts`.
+    /// Creates a fault from `from` on, since the start of the run, for `lasts`.
     pub fn new(kind: FaultKind, from: Duration, lasts: Duration) -> Self {
         Self { kind, from, lasts }
     }

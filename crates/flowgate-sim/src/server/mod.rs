@@ -51,7 +51,7 @@ pub enum QueueOrder {
     Lifo,
 }
 
-/// How much slower each request is served, the more are served at the same time: the universal scalability law.
+/// The universal scalability law: more requests at a time slow each other down.
 ///
 /// With `n` requests, each is served at `1 / (1 + sigma·(n − 1) + kappa·n·(n − 1))` of the speed of one alone. With a `kappa` above
 /// zero, the throughput falls beyond a number of requests.
@@ -59,9 +59,9 @@ pub enum QueueOrder {
 /// Source: N. Gunther, *Guerrilla Capacity Planning*, 2007.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contention {
-    /// The share of the work that is done by one at a time, from 0 to 1.
+    /// The share of the work that is serial, from 0 to 1.
     pub sigma: f64,
-    /// The cost of keeping each pair of requests coherent, from 0 to 1.
+    /// The cost of coherence between each pair of requests, from 0 to 1.
     pub kappa: f64,
 }
 
@@ -91,13 +91,15 @@ impl Server {
         self
     }
 
-    /// Sets whether requests whose deadline has passed in the queue are dropped, and not served (default: served).
+    /// Sets whether the queue drops requests whose deadline has passed (default: no).
     pub fn drops_expired(mut self, drops: bool) -> Self {
         self.drops_expired = drops;
         self
     }
 
-    /// Serves all requests at the same time, up to the number of workers, and each the slower the more there are.
+    /// Serves all requests at the same time, up to the number of workers.
+    ///
+    /// The more there are, the slower is each.
     pub fn contention(mut self, contention: Contention) -> Self {
         self.contention = Some(contention);
         self
@@ -137,7 +139,7 @@ pub(crate) struct Job {
     pub(crate) request: usize,
     /// What serving it alone takes.
     pub(crate) work_ns: u64,
-    /// Nobody waits for it any longer after that.
+    /// When its client gives up.
     pub(crate) deadline_ns: u64,
 }
 
@@ -199,14 +201,6 @@ impl Running {
         match self {
             Self::Workers(workers) => workers.run(now_ns, done),
             Self::Shared(shared) => shared.run(now_ns, done),
-        }
-    }
-
-    /// How many requests are served, and how many wait.
-    pub(crate) fn in_service_and_waiting(&self) -> (usize, usize) {
-        match self {
-            Self::Workers(workers) => workers.in_service_and_waiting(),
-            Self::Shared(shared) => shared.in_service_and_waiting(),
         }
     }
 }

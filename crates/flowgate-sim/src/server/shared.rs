@@ -1,7 +1,7 @@
 //! Processor sharing: all requests are served at the same time.
 //!
-//! Each request needs so much work, and all of them get it at the same speed. So it is enough to keep how much work each would have
-//! got since the start of the run, `given`: a request that comes when this is `g` and needs `w` is done when it reaches `g + w`.
+//! Each request needs some work, and all of them get it at the same speed. So one number is enough: the work that a request
+//! would have got since the start of the run, `given`. A request that comes at `g` and needs `w` is done at `g + w`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -121,10 +121,6 @@ impl Shared {
                 Some(job) => self.start(job),
             }
         }
-    }
-
-    pub(crate) fn in_service_and_waiting(&self) -> (usize, usize) {
-        (self.serving.len(), self.waiting.len())
     }
 
     /// How much work each request gets in a nanosecond.

@@ -101,10 +101,6 @@ impl Workers {
         }
     }
 
-    pub(crate) fn in_service_and_waiting(&self) -> (usize, usize) {
-        (self.busy as usize, self.waiting.len())
-    }
-
     fn has_free_worker(&self, now_ns: u64) -> bool {
         let capacity = self.faults.health(now_ns).capacity;
         f64::from(self.busy) < libm::ceil(f64::from(self.workers) * capacity)
