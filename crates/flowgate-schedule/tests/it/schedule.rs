@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowgate::Quota;
-use flowgate_load::{Schedule, ScheduleError};
+use flowgate_schedule::{Schedule, ScheduleError};
 
 fn lasting(rate: &str, duration: Duration) -> Schedule {
     Schedule::lasting(rate.parse().unwrap(), duration).unwrap()

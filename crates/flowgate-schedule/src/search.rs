@@ -2,7 +2,7 @@
 
 /// Returns the least `t` up to `end` for which `is_reached` holds. It holds at `end`, and stays true once it holds. The
 /// number of calls is about 2 · log₂ of the error of `guess`.
-pub(super) fn least(guess: u64, end: u64, is_reached: impl Fn(u64) -> bool) -> u64 {
+pub(crate) fn least(guess: u64, end: u64, is_reached: impl Fn(u64) -> bool) -> u64 {
     let guess = guess.min(end);
     // It is not reached before `low`, and it is at `high`.
     let (mut low, mut high) = (0, end);

@@ -1,29 +1,4 @@
-//! The scheduled time of each request: a pure function of its index.
-//!
-//! Each kind of schedule is a file in this folder. R(t) is the integral of the rate: the number of requests that the
-//! rate requires by time t. Request `k` (the first is 0) is scheduled at the time at which R begins to exceed `k`,
-//! rounded up to a whole nanosecond.
-//!
-//! ```text
-//!  R(t)
-//!    3 ┤                         ╱     the slope of R is the rate
-//!    2 ┤       ╱─────────────╱         a pause: request 2 waits for its end
-//!    1 ┤   ╱
-//!    0 ┼╱──┬─────────────────┬──▶ t
-//!      0   1                 2         requests, at their scheduled times
-//! ```
-//!
-//! R is continuous, so no request is lost or sent twice when the rate changes. Each scheduled time is computed from the
-//! start of the run, or from a sum of integers, so nothing drifts.
-
-mod bursts;
-mod error;
-mod poisson;
-mod replay;
-mod search;
-mod segments;
-mod sine;
-mod times;
+//! The schedule: one type for all kinds.
 
 use std::fmt;
 use std::io::BufRead;
@@ -32,17 +7,13 @@ use std::time::Duration;
 
 use flowgate::Quota;
 
-pub use error::{ReplayError, ScheduleError};
-pub use poisson::MAX_POISSON;
-pub use replay::MAX_REPLAYED;
-pub use segments::{MAX_SEGMENTS, Segment};
-pub use times::Times;
-
-use bursts::Bursts;
-use poisson::Poisson;
-use replay::Replay;
-use segments::Segments;
-use sine::Sine;
+use crate::bursts::Bursts;
+use crate::error::{ReplayError, ScheduleError};
+use crate::poisson::Poisson;
+use crate::replay::{MAX_REPLAYED, Replay};
+use crate::segments::{Segment, Segments};
+use crate::sine::Sine;
+use crate::times::Times;
 
 /// The scheduled times of a run's requests, counted from the start of the run.
 ///
@@ -66,7 +37,7 @@ use sine::Sine;
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::Schedule;
+/// use flowgate_schedule::Schedule;
 ///
 /// let schedule = Schedule::lasting(Quota::per_second(3), Duration::from_secs(2))?;
 /// assert_eq!(schedule.len(), 6);
@@ -74,16 +45,16 @@ use sine::Sine;
 /// assert_eq!(schedule.scheduled(1), Some(Duration::from_nanos(333_333_334)));
 /// assert_eq!(schedule.scheduled(3), Some(Duration::from_secs(1)));
 /// assert_eq!(schedule.scheduled(6), None);
-/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// # Ok::<(), flowgate_schedule::ScheduleError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    kind: Kind,
-    len: u64,
+    pub(crate) kind: Kind,
+    pub(crate) len: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+pub(crate) enum Kind {
     Constant(Quota),
     Segments(Arc<Segments>),
     Bursts(Bursts),
@@ -100,12 +71,12 @@ enum Kind {
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Extent, Schedule};
+/// use flowgate_schedule::{Extent, Schedule};
 ///
 /// let burst_of_20 = |extent: Extent| Schedule::bursts(Quota::per_second(100), 20, extent);
 /// assert_eq!(burst_of_20(Duration::from_millis(500).into())?.len(), 40); // two whole bursts
 /// assert_eq!(burst_of_20(Extent::Requests(50))?.len(), 50);
-/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// # Ok::<(), flowgate_schedule::ScheduleError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -142,11 +113,11 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let schedule = Schedule::lasting(Quota::per_second(3), Duration::from_millis(2500))?;
     /// assert_eq!(schedule.len(), 7); // 7.5, rounded down
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn lasting(quota: Quota, duration: Duration) -> Result<Schedule, ScheduleError> {
         Schedule::of(quota, count_in(quota, duration)?)
@@ -164,11 +135,11 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let schedule = Schedule::of(Quota::per_second(1000), 86_400_001)?;
     /// assert_eq!(schedule.scheduled(86_400_000), Some(Duration::from_secs(86_400)));
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn of(quota: Quota, requests: u64) -> Result<Schedule, ScheduleError> {
         let len = requests.max(1);
@@ -202,14 +173,13 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
-    /// // 0 to 2/s in 4 s: in total 4 requests, and t²/4 by time t.
+    /// use flowgate_schedule::Schedule;
     /// // 0 to 2/s in 4 s: 4 requests by then, and t²/4 by the time t.
     /// let ramp = Schedule::ramp(None, Some(Quota::per_second(2)), Duration::from_secs(4))?;
     /// assert_eq!(ramp.len(), 4);
     /// assert_eq!(ramp.scheduled(0), Some(Duration::ZERO));
     /// assert_eq!(ramp.scheduled(1), Some(Duration::from_secs(2)));
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn ramp(
         from: Option<Quota>,
@@ -240,7 +210,7 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::{Schedule, Segment};
+    /// use flowgate_schedule::{Schedule, Segment};
     ///
     /// let steady = |seconds, rate| Segment { duration: Duration::from_secs(seconds), from: rate, to: rate };
     /// let schedule = Schedule::segments(&[
@@ -250,7 +220,7 @@ impl Schedule {
     /// ])?;
     /// assert_eq!(schedule.len(), 120);
     /// assert_eq!(schedule.scheduled(20), Some(Duration::from_secs(62)));
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn segments(segments: &[Segment]) -> Result<Schedule, ScheduleError> {
         let segments = Segments::new(segments)?;
@@ -280,14 +250,14 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let (mean, amplitude) = (Quota::per_second(500), Quota::per_second(300));
     /// let minute = Duration::from_secs(60);
     /// let schedule = Schedule::sine(mean, amplitude, minute, 3 * minute)?;
     /// assert_eq!(schedule.len(), 90_000);
     /// assert_eq!(schedule.scheduled(30_000), Some(minute));
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn sine(
         mean: Quota,
@@ -330,13 +300,13 @@ impl Schedule {
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let schedule = Schedule::poisson(Quota::per_second(100), 7, 1000)?;
     /// assert_eq!(schedule.len(), 1000);
     /// let same = Schedule::poisson(Quota::per_second(100), 7, 1000)?;
     /// assert!(schedule.times().eq(same.times()));
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn poisson(
         quota: Quota,
@@ -371,13 +341,13 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let bursts = Schedule::bursts(Quota::per_second(100), 20, Duration::from_secs(1))?;
     /// assert_eq!(bursts.len(), 100);
     /// assert_eq!(bursts.scheduled(19), Some(Duration::ZERO));
     /// assert_eq!(bursts.scheduled(20), Some(Duration::from_millis(200)));
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn bursts(
         quota: Quota,
@@ -411,7 +381,7 @@ impl Schedule {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let replay = Schedule::replay("0\n0.25\n# a lull\n7.5\n".as_bytes())?;
     /// assert_eq!(replay.len(), 3);
@@ -419,7 +389,7 @@ impl Schedule {
     ///
     /// let error = Schedule::replay("0\n2\n1\n".as_bytes()).unwrap_err();
     /// assert_eq!(error.to_string(), "line 3: 1 is earlier than 2, the previous time");
-    /// # Ok::<(), flowgate_load::ReplayError>(())
+    /// # Ok::<(), flowgate_schedule::ReplayError>(())
     /// ```
     pub fn replay(text: impl BufRead) -> Result<Schedule, ReplayError> {
         let replay = Replay::read(text, MAX_REPLAYED)?;
@@ -434,12 +404,12 @@ impl Schedule {
     /// # Examples
     ///
     /// ```
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let replay = Schedule::replay("0\n0.25\n7.5\n".as_bytes())?.at_most(2);
     /// assert_eq!(replay.len(), 2);
     /// assert_eq!(replay.scheduled(2), None);
-    /// # Ok::<(), flowgate_load::ReplayError>(())
+    /// # Ok::<(), flowgate_schedule::ReplayError>(())
     /// ```
     #[must_use]
     pub fn at_most(self, requests: u64) -> Schedule {
@@ -455,10 +425,10 @@ impl Schedule {
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// assert_eq!(Schedule::of(Quota::per_second(10), 25)?.len(), 25);
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u64 {
@@ -480,12 +450,12 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let schedule = Schedule::of(Quota::per_second(10), 25)?;
     /// assert_eq!(schedule.scheduled(24), Some(Duration::from_millis(2400)));
     /// assert_eq!(schedule.scheduled(25), None);
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn scheduled(&self, index: u64) -> Option<Duration> {
         if index >= self.len {
@@ -513,13 +483,13 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let schedule = Schedule::of(Quota::per_second(10), 6)?;
     /// // The share of the second of two workers.
     /// let second: Vec<Duration> = schedule.times().skip(1).step_by(2).collect();
     /// assert_eq!(second, [100, 300, 500].map(Duration::from_millis));
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn times(&self) -> Times<'_> {
         Times::new(self)
@@ -531,12 +501,12 @@ impl Schedule {
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let rate = Quota::per_second(10);
     /// assert_eq!(Schedule::of(rate, 25)?.constant(), Some(rate));
     /// assert_eq!(Schedule::bursts(rate, 5, 25)?.constant(), None);
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn constant(&self) -> Option<Quota> {
         match self.kind {
@@ -556,12 +526,12 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let (from, to) = (Quota::per_second(10), Quota::per_second(1000));
     /// let ramp = Schedule::ramp(Some(from), Some(to), Duration::from_secs(60))?;
     /// assert_eq!(ramp.interval(), Duration::from_millis(1)); // at its end
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn interval(&self) -> Duration {
         let ns = match &self.kind {
@@ -586,7 +556,7 @@ impl Schedule {
     ///
     /// ```
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// assert_eq!(Schedule::of("90/min".parse()?, 25)?.per_second(), Some(1.5));
     /// // Two bursts of five, half a second apart: nine gaps.
@@ -609,11 +579,11 @@ impl Schedule {
     /// # Examples
     ///
     /// ```
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let replay = Schedule::replay("0\n5\n5.1\n5.2\n20\n".as_bytes())?;
     /// assert_eq!(replay.highest_per_second(), Some(3.0));
-    /// # Ok::<(), flowgate_load::ReplayError>(())
+    /// # Ok::<(), flowgate_schedule::ReplayError>(())
     /// ```
     pub fn highest_per_second(&self) -> Option<f64> {
         let rate = match &self.kind {
@@ -628,7 +598,7 @@ impl Schedule {
     }
 
     /// Returns the maximum number of requests with the same scheduled time; 1 for random gaps.
-    pub(crate) fn burst(&self) -> u64 {
+    pub fn burst(&self) -> u64 {
         match &self.kind {
             Kind::Bursts(bursts) => bursts.size(),
             _ => 1,
@@ -643,11 +613,11 @@ impl Schedule {
     /// use std::time::Duration;
     ///
     /// use flowgate::Quota;
-    /// use flowgate_load::Schedule;
+    /// use flowgate_schedule::Schedule;
     ///
     /// let schedule = Schedule::of(Quota::per_second(10), 25)?;
     /// assert_eq!(schedule.span(), Duration::from_millis(2400)); // 24 gaps
-    /// # Ok::<(), flowgate_load::ScheduleError>(())
+    /// # Ok::<(), flowgate_schedule::ScheduleError>(())
     /// ```
     pub fn span(&self) -> Duration {
         self.scheduled(self.len - 1).unwrap_or(Duration::MAX)
@@ -683,12 +653,12 @@ fn scheduled_ns(quota: Quota, index: u64) -> Result<u64, ScheduleError> {
     whole_ns(quota.offset_of(index).ok_or(ScheduleError::TooLong)?)
 }
 
-fn whole_ns(duration: Duration) -> Result<u64, ScheduleError> {
+pub(crate) fn whole_ns(duration: Duration) -> Result<u64, ScheduleError> {
     u64::try_from(duration.as_nanos()).map_err(|_| ScheduleError::TooLong)
 }
 
 /// Returns the quota's period, at most 2⁶⁴ − 1 ns.
-fn period_ns(quota: Quota) -> u64 {
+pub(crate) fn period_ns(quota: Quota) -> u64 {
     whole_ns(quota.period()).unwrap_or(u64::MAX)
 }
 
@@ -698,6 +668,6 @@ fn interval_ns(quota: Quota) -> u64 {
 }
 
 /// Returns the rate in requests per nanosecond.
-fn per_ns(quota: Quota) -> f64 {
+pub(crate) fn per_ns(quota: Quota) -> f64 {
     quota.count() as f64 / quota.period().as_nanos() as f64
 }

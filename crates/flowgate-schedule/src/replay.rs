@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{BufRead, Read};
 use std::time::Duration;
 
-use super::ReplayError;
+use crate::error::ReplayError;
 
 /// Maximum number of times in a replay; each takes 8 bytes.
 pub const MAX_REPLAYED: u64 = 10_000_000;
@@ -15,7 +15,7 @@ const SECOND_NS: u128 = 1_000_000_000;
 
 /// Times in order, as they were read.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Replay {
+pub(crate) struct Replay {
     /// At least one; never decreasing.
     scheduled_ns: Vec<u64>,
     /// Maximum number of requests in any second.
@@ -24,7 +24,7 @@ pub(super) struct Replay {
 
 impl Replay {
     /// Reads at most `limit` times.
-    pub(super) fn read(mut text: impl BufRead, limit: u64) -> Result<Replay, ReplayError> {
+    pub(crate) fn read(mut text: impl BufRead, limit: u64) -> Result<Replay, ReplayError> {
         let mut scheduled_ns = Vec::new();
         let mut bytes = Vec::new();
         let mut before = 0;
@@ -78,18 +78,18 @@ impl Replay {
         })
     }
 
-    pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
+    pub(crate) fn scheduled_ns(&self, index: u64) -> u64 {
         let scheduled = usize::try_from(index)
             .ok()
             .and_then(|at| self.scheduled_ns.get(at));
         scheduled.copied().unwrap_or(u64::MAX)
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.scheduled_ns.len() as u64
     }
 
-    pub(super) fn busiest_second(&self) -> u64 {
+    pub(crate) fn busiest_second(&self) -> u64 {
         self.busiest_second
     }
 }

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use flowgate::Quota;
 
-use super::{MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS};
+use crate::poisson::MAX_POISSON;
+use crate::replay::MAX_REPLAYED;
+use crate::segments::MAX_SEGMENTS;
 
 /// Error of creating a schedule. `Display` names the value and what is accepted.
 ///
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{Schedule, ScheduleError};
+/// use flowgate_schedule::{Schedule, ScheduleError};
 ///
 /// let error = Schedule::segments(&[]).unwrap_err();
 /// assert_eq!(error, ScheduleError::NoRequests);
@@ -108,7 +110,7 @@ impl Error for ScheduleError {}
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{ReplayError, Schedule};
+/// use flowgate_schedule::{ReplayError, Schedule};
 ///
 /// match Schedule::replay("0\n0.25\nsoon\n".as_bytes()) {
 ///     Err(ReplayError::NotATime { line, text }) => assert_eq!((line, text.as_str()), (3, "soon")),

@@ -14,32 +14,32 @@ use flowgate::Quota;
 ///       0   size/rate ▶ t
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bursts {
+pub(crate) struct Bursts {
     quota: Quota,
     /// At least 1.
     size: u64,
 }
 
 impl Bursts {
-    pub(super) fn new(quota: Quota, size: u64) -> Bursts {
+    pub(crate) fn new(quota: Quota, size: u64) -> Bursts {
         let size = size.max(1);
         Bursts { quota, size }
     }
 
-    pub(super) fn scheduled(&self, index: u64) -> Option<Duration> {
+    pub(crate) fn scheduled(&self, index: u64) -> Option<Duration> {
         self.quota.offset_of(index - index % self.size)
     }
 
     /// Returns `requests` rounded down to whole bursts, at least one burst.
-    pub(super) fn whole(&self, requests: u64) -> u64 {
+    pub(crate) fn whole(&self, requests: u64) -> u64 {
         (requests - requests % self.size).max(self.size)
     }
 
-    pub(super) fn quota(&self) -> Quota {
+    pub(crate) fn quota(&self) -> Quota {
         self.quota
     }
 
-    pub(super) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.size
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowgate::Quota;
-use flowgate_load::{MAX_POISSON, Schedule, ScheduleError};
+use flowgate_schedule::{MAX_POISSON, Schedule, ScheduleError};
 
 const SEEDS: [u64; 6] = [0, 1, 7, 42, 0xdead_beef, u64::MAX];
 

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::time::Duration;
 
 use flowgate::Quota;
-use flowgate_load::{Schedule, ScheduleError};
+use flowgate_schedule::{Schedule, ScheduleError};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use flowgate::Quota;
 
-use super::search::least;
-use super::{ScheduleError, per_ns, period_ns, whole_ns};
-use crate::report::text;
+use crate::error::ScheduleError;
+use crate::schedule::{per_ns, period_ns, whole_ns};
+use crate::search::least;
 
 /// Maximum number of requests in one period: 10⁻¹⁴ of them is a hundredth of a request.
 const MAX_PER_PERIOD: u128 = 1_000_000_000_000;
@@ -25,7 +25,7 @@ const MAX_PER_PERIOD: u128 = 1_000_000_000_000;
 /// Whole periods are counted in integers, as mean · period. Only the part within a period is an `f64`. Its error is far
 /// below the one request that would change the order of two.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sine {
+pub(crate) struct Sine {
     mean: Quota,
     amplitude: Quota,
     /// Above zero.
@@ -33,7 +33,7 @@ pub(super) struct Sine {
 }
 
 impl Sine {
-    pub(super) fn new(
+    pub(crate) fn new(
         mean: Quota,
         amplitude: Quota,
         period: Duration,
@@ -62,7 +62,7 @@ impl Sine {
     }
 
     /// Returns the requests by this time, rounded down; exact after whole periods.
-    pub(super) fn count_in(&self, time_ns: u64) -> u64 {
+    pub(crate) fn count_in(&self, time_ns: u64) -> u64 {
         let rest_ns = time_ns % self.period_ns;
         let by_mean = self.mean_in(time_ns - rest_ns);
         let mean_period = u128::from(period_ns(self.mean));
@@ -74,7 +74,7 @@ impl Sine {
         u64::try_from(whole + rest).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
+    pub(crate) fn scheduled_ns(&self, index: u64) -> u64 {
         let asked = u128::from(index) * u128::from(period_ns(self.mean));
         let per_period = self.mean_in(self.period_ns);
         let (periods, rest) = (asked / per_period, asked % per_period);
@@ -99,7 +99,7 @@ impl Sine {
                 high = at;
             }
             let angle = 2.0 * PI * at / self.period_ns as f64;
-            let rate = per_ns(self.mean) + per_ns(self.amplitude) * angle.sin();
+            let rate = per_ns(self.mean) + per_ns(self.amplitude) * libm::sin(angle);
             let mut next = at + missing / rate;
             if !(low..=high).contains(&next) {
                 next = f64::midpoint(low, high);
@@ -115,7 +115,7 @@ impl Sine {
     /// Returns R(t) within a period.
     fn within(&self, ns: f64) -> f64 {
         let period = self.period_ns as f64;
-        let sine = (PI * ns / period).sin();
+        let sine = libm::sin(PI * ns / period);
         per_ns(self.mean) * ns + per_ns(self.amplitude) * period / PI * sine * sine
     }
 
@@ -124,18 +124,18 @@ impl Sine {
         u128::from(time_ns) * u128::from(self.mean.count())
     }
 
-    pub(super) fn highest_per_ns(&self) -> f64 {
+    pub(crate) fn highest_per_ns(&self) -> f64 {
         per_ns(self.mean) + per_ns(self.amplitude)
     }
 
-    pub(super) fn interval_ns(&self) -> u64 {
+    pub(crate) fn interval_ns(&self) -> u64 {
         (1.0 / self.highest_per_ns()).ceil() as u64
     }
 }
 
 impl fmt::Display for Sine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let period = text::brief(Duration::from_nanos(self.period_ns));
-        write!(f, "{} ± {} every {period}", self.mean, self.amplitude)
+        let period = Duration::from_nanos(self.period_ns);
+        write!(f, "{} ± {} every {period:?}", self.mean, self.amplitude)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowgate::Quota;
-use flowgate_load::{MAX_SEGMENTS, Schedule, ScheduleError, Segment};
+use flowgate_schedule::{MAX_SEGMENTS, Schedule, ScheduleError, Segment};
 
 const SECOND: Duration = Duration::from_secs(1);
 const NANO: Duration = Duration::from_nanos(1);

@@ -3,7 +3,7 @@
 use std::iter::FusedIterator;
 use std::time::Duration;
 
-use super::{Kind, Schedule};
+use crate::schedule::{Kind, Schedule};
 
 /// Iterator over the scheduled times of a [`Schedule`], returned by [`Schedule::times`].
 ///
@@ -15,13 +15,13 @@ use super::{Kind, Schedule};
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Schedule, Times};
+/// use flowgate_schedule::{Schedule, Times};
 ///
 /// let schedule = Schedule::poisson(Quota::per_second(100), 7, 1000)?;
 /// let mut times: Times<'_> = schedule.times();
 /// assert_eq!(times.size_hint(), (1000, Some(1000)));
 /// assert!(times.is_sorted_by(|one: &Duration, next| one <= next));
-/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// # Ok::<(), flowgate_schedule::ScheduleError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Times<'a> {
@@ -33,7 +33,7 @@ pub struct Times<'a> {
 }
 
 impl<'a> Times<'a> {
-    pub(super) fn new(schedule: &'a Schedule) -> Times<'a> {
+    pub(crate) fn new(schedule: &'a Schedule) -> Times<'a> {
         Times {
             schedule,
             index: 0,

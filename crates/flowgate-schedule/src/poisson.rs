@@ -4,7 +4,8 @@ use std::fmt;
 
 use flowgate::Quota;
 
-use super::{ScheduleError, period_ns};
+use crate::error::ScheduleError;
+use crate::schedule::period_ns;
 
 /// Maximum number of requests of a schedule with random times.
 ///
@@ -12,7 +13,7 @@ use super::{ScheduleError, period_ns};
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_load::{MAX_POISSON, Schedule, ScheduleError};
+/// use flowgate_schedule::{MAX_POISSON, Schedule, ScheduleError};
 ///
 /// let too_many = Schedule::poisson(Quota::per_second(1000), 7, MAX_POISSON + 1);
 /// assert_eq!(too_many, Err(ScheduleError::TooManyPoisson(MAX_POISSON + 1)));
@@ -29,7 +30,7 @@ const UNITS_PER_GAP_LOG2: u32 = 32;
 /// A gap depends only on the seed and its index, and sums are integers, so the order of addition does not matter. The
 /// largest possible gap is 37 mean gaps, so no allowed sum reaches 2⁶⁴ units.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Poisson {
+pub(crate) struct Poisson {
     quota: Quota,
     seed: u64,
     len: u64,
@@ -38,7 +39,7 @@ pub(super) struct Poisson {
 }
 
 impl Poisson {
-    pub(super) fn lasting(
+    pub(crate) fn lasting(
         quota: Quota,
         duration_ns: u64,
         seed: u64,
@@ -56,7 +57,7 @@ impl Poisson {
         })
     }
 
-    pub(super) fn of(quota: Quota, requests: u64, seed: u64) -> Result<Poisson, ScheduleError> {
+    pub(crate) fn of(quota: Quota, requests: u64, seed: u64) -> Result<Poisson, ScheduleError> {
         if requests > MAX_POISSON {
             return Err(ScheduleError::TooManyPoisson(requests));
         }
@@ -91,12 +92,12 @@ impl Poisson {
         Ok(poisson)
     }
 
-    pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
+    pub(crate) fn scheduled_ns(&self, index: u64) -> u64 {
         self.to_ns(self.gaps_before(index + 1, 0, 0))
     }
 
     /// Returns the sum of the first `end` gaps, given that of the first `known`, which are no more.
-    pub(super) fn gaps_before(&self, end: u64, known: u64, sum: u64) -> u64 {
+    pub(crate) fn gaps_before(&self, end: u64, known: u64, sum: u64) -> u64 {
         let (mut index, mut gaps) = (known, sum);
         let mark = end / STRIDE;
         if known < mark * STRIDE
@@ -111,7 +112,7 @@ impl Poisson {
         gaps
     }
 
-    pub(super) fn to_ns(&self, gaps: u64) -> u64 {
+    pub(crate) fn to_ns(&self, gaps: u64) -> u64 {
         // Values that do not fit were refused.
         u64::try_from(self.exact_ns(gaps)).unwrap_or(u64::MAX)
     }
@@ -121,11 +122,11 @@ impl Poisson {
         (u128::from(gaps) * u128::from(period_ns(self.quota))).div_ceil(mean_gaps)
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    pub(super) fn quota(&self) -> Quota {
+    pub(crate) fn quota(&self) -> Quota {
         self.quota
     }
 }
@@ -139,7 +140,7 @@ impl fmt::Display for Poisson {
 /// Returns an exponentially distributed gap with mean 1, in units: −ln of a number above 0 and up to 1.
 fn gap(seed: u64, index: u64) -> u64 {
     let uniform = ((split_mix(seed, index) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    (-uniform.ln() * (1_u64 << UNITS_PER_GAP_LOG2) as f64).round() as u64
+    (-libm::log(uniform) * (1_u64 << UNITS_PER_GAP_LOG2) as f64).round() as u64
 }
 
 /// Returns output `index` of SplitMix64. The state grows by a constant, so outputs do not depend on earlier ones.

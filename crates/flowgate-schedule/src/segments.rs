@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use flowgate::Quota;
 
-use super::search::least;
-use super::{ScheduleError, period_ns};
-use crate::report::text;
+use crate::error::ScheduleError;
+use crate::schedule::period_ns;
+use crate::search::least;
 
 /// Maximum number of segments of a schedule.
 ///
@@ -17,7 +17,7 @@ use crate::report::text;
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{MAX_SEGMENTS, Schedule, ScheduleError, Segment};
+/// use flowgate_schedule::{MAX_SEGMENTS, Schedule, ScheduleError, Segment};
 ///
 /// let rate = Some(Quota::per_second(10));
 /// let segment = Segment { duration: Duration::from_secs(1), from: rate, to: rate };
@@ -40,14 +40,14 @@ const MAX_UNITS: u64 = 1 << 62;
 /// use std::time::Duration;
 ///
 /// use flowgate::Quota;
-/// use flowgate_load::{Schedule, Segment};
+/// use flowgate_schedule::{Schedule, Segment};
 ///
 /// let (minute, rate) = (Duration::from_secs(60), Some(Quota::per_second(100)));
 /// let up = Segment { duration: minute, from: None, to: rate };
 /// let hold = Segment { duration: minute, from: rate, to: rate };
 /// let down = Segment { duration: minute, from: rate, to: None };
 /// assert_eq!(Schedule::segments(&[up, hold, down])?.len(), 12_000);
-/// # Ok::<(), flowgate_load::ScheduleError>(())
+/// # Ok::<(), flowgate_schedule::ScheduleError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -72,7 +72,7 @@ pub struct Segment {
 ///
 /// D, T and each of a/D and b/D · 1 ns are limited, so no product exceeds 2¹²⁵.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Segments {
+pub(crate) struct Segments {
     /// The segments as requested.
     asked: Vec<Segment>,
     /// The segments with a length above zero.
@@ -98,7 +98,7 @@ struct Piece {
 }
 
 impl Segments {
-    pub(super) fn new(asked: &[Segment]) -> Result<Segments, ScheduleError> {
+    pub(crate) fn new(asked: &[Segment]) -> Result<Segments, ScheduleError> {
         if asked.len() > MAX_SEGMENTS {
             return Err(ScheduleError::TooManySegments(asked.len()));
         }
@@ -143,7 +143,7 @@ impl Segments {
         })
     }
 
-    pub(super) fn scheduled_ns(&self, index: u64) -> u64 {
+    pub(crate) fn scheduled_ns(&self, index: u64) -> u64 {
         // If several segments start with the same request, it is scheduled in the last one: the others end before.
         let after = self.pieces.partition_point(|piece| piece.first <= index);
         // The first piece begins with request 0.
@@ -152,15 +152,15 @@ impl Segments {
         piece.start_ns + piece.time_of(missing)
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    pub(super) fn highest_per_ns(&self) -> f64 {
+    pub(crate) fn highest_per_ns(&self) -> f64 {
         self.highest() as f64 / self.units_per_request as f64
     }
 
-    pub(super) fn interval_ns(&self) -> u64 {
+    pub(crate) fn interval_ns(&self) -> u64 {
         self.units_per_request.div_ceil(self.highest().max(1))
     }
 
@@ -244,22 +244,16 @@ impl fmt::Display for Segments {
         const SHOWN: usize = 4;
         let rate = |rate: Option<Quota>| rate.map_or("0".to_owned(), |rate| rate.to_string());
         if let [Segment { duration, from, to }] = self.asked[..] {
-            let duration = text::brief(duration);
-            return write!(f, "{} to {} in {duration}", rate(from), rate(to));
+            return write!(f, "{} to {} in {duration:?}", rate(from), rate(to));
         }
         if self.asked.len() > SHOWN {
-            let length = self.asked.iter().map(|segment| segment.duration).sum();
-            return write!(
-                f,
-                "plan of {} parts in {}",
-                self.asked.len(),
-                text::brief(length)
-            );
+            let lengths = self.asked.iter().map(|segment| segment.duration);
+            let length: Duration = lengths.sum();
+            return write!(f, "plan of {} parts in {length:?}", self.asked.len());
         }
         for (index, segment) in self.asked.iter().enumerate() {
             let gap = if index == 0 { "" } else { ", " };
-            let duration = text::brief(segment.duration);
-            write!(f, "{gap}{duration} at {}", rate(segment.from))?;
+            write!(f, "{gap}{:?} at {}", segment.duration, rate(segment.from))?;
             if segment.to != segment.from {
                 write!(f, " to {}", rate(segment.to))?;
             }
