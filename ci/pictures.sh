@@ -6,29 +6,25 @@
 # docs/pictures/load.txt, the output of a real run of `flowgate load`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/tools.sh
 
 draw() {
     cargo run --quiet --locked -p flowgate-chart --example pictures -- "$1" >&2
 }
 
-case "${1-}" in
-"") draw docs/pictures ;;
---check)
-    folder=$(mktemp -d)
-    trap 'rm -rf "$folder"' EXIT
-    cp docs/pictures/*.txt "$folder"
-    draw "$folder" 2>"$folder/drawn" || {
-        cat "$folder/drawn" >&2
-        exit 1
-    }
-    rm "$folder/drawn"
-    if ! diff -rq docs/pictures "$folder" >&2; then
-        echo "ci/pictures.sh: a picture is not what its source draws; run ci/pictures.sh and commit the result" >&2
-        exit 1
-    fi
-    ;;
-*)
-    echo "ci/pictures.sh: unknown argument '$1'; use --check, or no argument" >&2
-    exit 2
-    ;;
-esac
+if ! has_flag --check "$@"; then
+    draw docs/pictures
+    exit
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cp docs/pictures/*.txt "$folder"
+draw "$folder" 2>"$folder/drawn" || {
+    cat "$folder/drawn" >&2
+    exit 1
+}
+rm "$folder/drawn"
+if ! diff -rq docs/pictures "$folder" >&2; then
+    echo "ci/pictures.sh: a picture is not what its source draws; run ci/pictures.sh and commit the result" >&2
+    exit 1
+fi
