@@ -70,8 +70,12 @@
 //!
 //! # Metrics of limiters
 //!
-//! [`register_metrics`] publishes what a [`flowgate::Observed`] limiter counts, as observable instruments of a meter: admitted
-//! and refused operations with the reasons, waiters, and how long they waited.
+//! Observable instruments of a meter read the counts whenever they are collected:
+//!
+//! - [`register_metrics`]: what a [`flowgate::Observed`] limiter, gate or table of keys counts. Admitted and refused operations with
+//!   the reasons, waiters, and how long they waited.
+//! - [`register_key_metrics`]: how often a table of keys was full.
+//! - `register_layer_metrics` (feature `tower`): what a layer of flowgate-tower counts, by class and reason.
 //!
 //! # `Sampler::parent_based`, not `Sampler::ParentBased`
 //!
@@ -97,7 +101,9 @@
 //!
 //! # Features
 //!
-//! This crate has no features.
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `tower` | no | `register_layer_metrics`, for layers of flowgate-tower |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![doc(html_root_url = "https://docs.rs/flowgate-otel/0.1.0")]
@@ -114,7 +120,9 @@ mod target_rate;
 
 pub use attributes::{DROPPED_SPANS, SAMPLER_PARAM, SAMPLER_TYPE};
 pub use exporter::RateLimitedExporter;
-pub use metrics::register_metrics;
+#[cfg(feature = "tower")]
+pub use metrics::register_layer_metrics;
+pub use metrics::{register_key_metrics, register_metrics};
 pub use processor::RateLimitedProcessor;
 pub use rate_limiting::RateLimitingSampler;
 pub use reporting::{ReportControls, ReportCounts};
