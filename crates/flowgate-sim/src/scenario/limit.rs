@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::ScenarioError;
 use crate::error::TextError;
 use crate::policy::LimiterPolicy;
-use crate::text::{as_text, duration, in_words};
+use crate::text::{duration, in_words};
 
 /// The most permits of a concurrency limit.
 const MAX_PERMITS: u32 = 1_000_000;
@@ -21,9 +22,26 @@ const MAX_KEYS: u64 = 1 << 22;
 
 /// A limit to simulate.
 ///
-/// As text, it is a limiter, and then perhaps `wait TIME` and `queue COUNT`:
+/// ```
+/// use flowgate_sim::LimitConfig;
 ///
-/// | limiter | |
+/// let limit: LimitConfig = "token 100/s burst 20 wait 500ms queue 50".parse()?;
+/// assert_eq!(limit.title(), "token 100/s burst 20 wait 500ms queue 50");
+/// # Ok::<(), flowgate_sim::TextError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitConfig {
+    /// The name in reports (default: the text of the limiter).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The limiter.
+    pub limiter: LimiterText,
+}
+
+/// The limiter of a [`LimitConfig`].
+///
+/// | text | limiter |
 /// |---|---|
 /// | `token 100/s burst 20` | any text of a [`LimiterConfig`] |
 /// | `keyed token 10/s burst 20` | any text of a [`KeyedLimiterConfig`] |
@@ -31,39 +49,18 @@ const MAX_KEYS: u64 = 1 << 22;
 /// | `token 100/s + concurrency 40` | several of these, without `keyed`: all admit, or none |
 /// | `none` | no limit |
 ///
+/// Two settings may follow: `wait 500ms` lets requests wait, and `queue 50` limits how many do.
+///
 /// An `aligned` window begins at the start of the run.
-///
-/// ```
-/// use flowgate_sim::LimitConfig;
-///
-/// let limit: LimitConfig = "token 100/s burst 20 wait 500ms queue 50".parse()?;
-/// assert_eq!(limit.to_string(), "token 100/s burst 20 wait 500ms queue 50");
-/// # Ok::<(), flowgate_sim::TextError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LimitConfig {
-    /// The name in reports (default: the text).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// The limiter.
-    pub limiter: LimiterText,
-    /// How long a request waits at most (default: it does not wait).
-    #[serde(
-        default,
-        with = "as_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub wait: Option<Duration>,
-    /// How many requests wait at most (default: any number).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<usize>,
-}
-
-/// The text of a limiter in a [`LimitConfig`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct LimiterText(Kind);
+pub struct LimiterText {
+    kind: Kind,
+    /// How long a request waits at most; `None` if it does not wait.
+    wait: Option<Duration>,
+    /// How many requests wait at most; `None` for any number.
+    queue: Option<usize>,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
@@ -82,7 +79,9 @@ enum Member {
 impl LimitConfig {
     /// Returns the name in reports.
     pub fn title(&self) -> String {
-        self.name.clone().unwrap_or_else(|| self.to_string())
+        self.name
+            .clone()
+            .unwrap_or_else(|| self.limiter.to_string())
     }
 
     /// Builds the limit on the clock of a run, for traffic of `keys` keys.
@@ -91,38 +90,46 @@ impl LimitConfig {
         time: &ManualClock,
         keys: u64,
     ) -> Result<LimiterPolicy, ScenarioError> {
-        let error =
-            |error: &dyn fmt::Display| ScenarioError::new(format!("limit '{self}': {error}"));
-        let mut policy = match &self.limiter.0 {
-            Kind::None => LimiterPolicy::rate(
-                LimiterConfig::unlimited()
-                    .build_on(time)
-                    .map_err(|why| error(&why))?,
-            ),
-            Kind::Keyed(_) if self.queue.is_some() => {
-                return Err(error(
-                    &"a limit for each key has no queue to bound; remove 'queue'",
-                ));
-            }
+        let limiter = &self.limiter;
+        limiter
+            .policy(time, keys)
+            .map_err(|error| ScenarioError::new(format!("limit '{limiter}': {error}")))
+    }
+}
+
+impl From<LimiterText> for LimitConfig {
+    fn from(limiter: LimiterText) -> Self {
+        let name = None;
+        Self { name, limiter }
+    }
+}
+
+impl FromStr for LimitConfig {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        text.parse().map(|limiter: LimiterText| limiter.into())
+    }
+}
+
+impl LimiterText {
+    fn policy(&self, time: &ManualClock, keys: u64) -> Result<LimiterPolicy, Box<dyn Error>> {
+        let policy = match &self.kind {
+            Kind::None => LimiterPolicy::rate(LimiterConfig::unlimited().build_on(time)?),
             Kind::Keyed(config) => {
                 let keys = usize::try_from(keys.clamp(1, MAX_KEYS)).unwrap_or(usize::MAX);
-                let limits = config.build_on(time, keys).map_err(|why| error(&why))?;
-                LimiterPolicy::keyed(limits)
+                LimiterPolicy::keyed(config.build_on(time, keys)?)
             }
-            Kind::All(members) => self.all(members, time).map_err(|why| error(&why))?,
+            Kind::All(members) => self.all(members, time)?,
         };
-        if let Some(wait) = self.wait {
-            policy = policy.wait(wait);
-        }
-        Ok(policy)
+        Ok(match self.wait {
+            Some(wait) => policy.wait(wait),
+            None => policy,
+        })
     }
 
     /// One limit, or a gate of several.
-    fn all(
-        &self,
-        members: &[Member],
-        time: &ManualClock,
-    ) -> Result<LimiterPolicy, Box<dyn std::error::Error>> {
+    fn all(&self, members: &[Member], time: &ManualClock) -> Result<LimiterPolicy, Box<dyn Error>> {
         let waiters = self.queue.unwrap_or(usize::MAX);
         if let [member] = members {
             return Ok(match member {
@@ -172,78 +179,48 @@ fn rate_limiter(
     }
 }
 
-impl FromStr for LimitConfig {
+impl FromStr for LimiterText {
     type Err = TextError;
 
     fn from_str(text: &str) -> Result<Self, TextError> {
+        let error = |why: &str| TextError::new(text, why);
         let mut words: Vec<&str> = text.split_whitespace().collect();
         let (mut wait, mut queue) = (None, None);
         while let [.., what, value] = words[..] {
             match what {
                 "wait" if wait.is_none() => wait = Some(duration(value)?),
                 "queue" if queue.is_none() => {
-                    queue = Some(value.parse().map_err(|_| {
-                        TextError::new(
-                            text,
-                            "a queue has a whole number of places, such as 'queue 50'",
-                        )
-                    })?);
+                    let places = value.parse();
+                    let why = "a queue has a whole number of places, such as 'queue 50'";
+                    queue = Some(places.map_err(|_| error(why))?);
                 }
                 _ => break,
             }
             words.truncate(words.len() - 2);
         }
         if queue.is_some() && wait.is_none() {
-            return Err(TextError::new(
-                text,
-                "a queue needs a longest wait, such as 'wait 1s'",
-            ));
+            return Err(error("a queue needs a longest wait, such as 'wait 1s'"));
         }
-        Ok(Self {
-            name: None,
-            limiter: words.join(" ").parse()?,
-            wait,
-            queue,
-        })
-    }
-}
-
-impl fmt::Display for LimitConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.limiter)?;
-        if let Some(wait) = self.wait {
-            write!(f, " wait {}", in_words(wait))?;
-        }
-        match self.queue {
-            Some(queue) => write!(f, " queue {queue}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl FromStr for LimiterText {
-    type Err = TextError;
-
-    fn from_str(text: &str) -> Result<Self, TextError> {
-        let text = text.trim();
-        let first = text.split_whitespace().next();
-        Ok(Self(match first {
+        let limiter = words.join(" ");
+        let kind = match words.first() {
             None => {
-                return Err(TextError::new(
-                    text,
+                return Err(error(
                     "the limiter is missing; write 'token 100/s' or 'none'",
                 ));
             }
-            Some("none") if text == "none" => Kind::None,
-            Some("keyed") if text.contains(" + ") => {
-                return Err(TextError::new(
-                    text,
-                    "a limit for each key stands alone; remove '+'",
+            Some(&"none") if words.len() == 1 => Kind::None,
+            Some(&"keyed") if words.contains(&"+") => {
+                return Err(error("a limit for each key stands alone; remove '+'"));
+            }
+            Some(&"keyed") if queue.is_some() => {
+                return Err(error(
+                    "a limit for each key has no queue to bound; remove 'queue'",
                 ));
             }
-            Some("keyed") => Kind::Keyed(text.parse().map_err(|error| refusal(text, &error))?),
-            Some(_) => Kind::All(text.split(" + ").map(member).collect::<Result<_, _>>()?),
-        }))
+            Some(&"keyed") => Kind::Keyed(limiter.parse().map_err(|error| refusal(text, &error))?),
+            Some(_) => Kind::All(limiter.split(" + ").map(member).collect::<Result<_, _>>()?),
+        };
+        Ok(Self { kind, wait, queue })
     }
 }
 
@@ -281,13 +258,20 @@ impl fmt::Display for Member {
 
 impl fmt::Display for LimiterText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Kind::None => f.write_str("none"),
-            Kind::Keyed(config) => config.fmt(f),
+        match &self.kind {
+            Kind::None => f.write_str("none")?,
+            Kind::Keyed(config) => config.fmt(f)?,
             Kind::All(members) => {
                 let members: Vec<String> = members.iter().map(Member::to_string).collect();
-                f.write_str(&members.join(" + "))
+                f.write_str(&members.join(" + "))?;
             }
+        }
+        if let Some(wait) = self.wait {
+            write!(f, " wait {}", in_words(wait))?;
+        }
+        match self.queue {
+            Some(queue) => write!(f, " queue {queue}"),
+            None => Ok(()),
         }
     }
 }
@@ -324,7 +308,7 @@ mod tests {
             "token 100/s + concurrency 20 wait 500ms queue 10",
         ] {
             let limit: LimitConfig = text.parse().expect(text);
-            assert_eq!(limit.to_string(), text);
+            assert_eq!(limit.title(), text);
             limit.policy(&ManualClock::new(), 100).expect(text);
         }
     }
@@ -343,6 +327,7 @@ mod tests {
             ("token 5/s wait 1s queue many", "whole number"),
             ("keyed sliding 5/s", "sliding"),
             ("keyed token 5/s + token 9/s", "remove '+'"),
+            ("keyed token 5/s wait 1s queue 5", "remove 'queue'"),
         ] {
             let error = text.parse::<LimitConfig>().expect_err(text).to_string();
             assert!(error.contains(expected), "{error}");

@@ -30,7 +30,7 @@ use crate::traffic::{Retries, Traffic};
 /// How long requests arrive if a scenario does not say so.
 const DURATION: Duration = Duration::from_secs(30);
 
-/// A scenario: the limits to compare, and the traffic and the server that they have in common.
+/// A scenario: limits to compare, on the same traffic and server.
 ///
 /// ```
 /// use flowgate_sim::Scenario;
@@ -71,7 +71,7 @@ pub struct Scenario {
     /// How long the run goes on after the last arrival (default: the duration).
     #[serde(with = "as_text::option", skip_serializing_if = "Option::is_none")]
     pub drain: Option<Duration>,
-    /// The limits to compare. Each decides on the same traffic.
+    /// The limits to compare.
     #[serde(rename = "limit")]
     pub limits: Vec<LimitConfig>,
     /// The sources of requests.

@@ -1,8 +1,8 @@
 //! Scenarios as files: what is written is read again, and a run is what the file says.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use flowgate_sim::Scenario;
+use flowgate_sim::{RunOutcome, Scenario};
 
 /// Every key, with a value that is not the default.
 const FULL: &str = r#"name = "all keys"
@@ -13,9 +13,7 @@ drain = "5s"
 
 [[limit]]
 name = "bucket"
-limiter = "token 100/s burst 20"
-wait = "500ms"
-queue = 50
+limiter = "token 100/s burst 20 wait 500ms queue 50"
 
 [[limit]]
 limiter = "none"
@@ -107,4 +105,46 @@ fn a_scenario_that_cannot_run_says_what_to_write() {
             .starts_with("cannot read no/such.toml: "),
         "{missing}"
     );
+}
+
+fn named(name: &str) -> (Scenario, Vec<RunOutcome>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("scenarios")
+        .join(name);
+    let scenario = Scenario::from_file(&path).expect(name);
+    let outcomes = scenario.run().expect(name);
+    (scenario, outcomes)
+}
+
+#[test]
+fn each_named_scenario_says_what_it_shows_and_ends() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let scenario = Scenario::from_file(&file).expect("valid");
+        assert!(
+            scenario.name.is_some() && scenario.description.is_some(),
+            "{file:?}"
+        );
+        assert!(scenario.limits.len() >= 2, "{file:?}");
+    }
+}
+
+#[test]
+fn a_limit_for_each_key_leaves_the_neighbours_of_a_noisy_one_alone() {
+    let (_, outcomes) = named("noisy-neighbour.toml");
+    let refused = |outcome: &RunOutcome| {
+        let others = outcome.keys.iter().filter(|(key, _)| **key != 0);
+        let (admitted, attempts) = others.fold((0, 0), |sum, (_, counts)| {
+            (sum.0 + counts.admitted, sum.1 + counts.attempts)
+        });
+        1.0 - admitted as f64 / attempts as f64
+    };
+    let shares: Vec<f64> = outcomes.iter().map(refused).collect();
+    assert!(shares[0] > 0.7, "{shares:?}");
+    assert!(shares[1] < 0.001, "{shares:?}");
 }
