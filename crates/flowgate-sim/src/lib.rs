@@ -10,6 +10,7 @@ mod keys;
 mod outcome;
 mod policy;
 mod random;
+mod scenario;
 mod server;
 mod simulation;
 mod text;
@@ -20,6 +21,9 @@ pub use error::TextError;
 pub use keys::Keys;
 pub use outcome::{KeyCounts, Latency, OutcomeCounts, RunOutcome, TimeSlot};
 pub use policy::{AdmissionPolicy, Decision, Held, LimiterPolicy, Request, Unprotected, Wait};
+pub use scenario::{
+    ArrivalsConfig, LimitConfig, LimiterText, Scenario, ScenarioError, TrafficConfig,
+};
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
 pub use simulation::Simulation;
 pub use traffic::{Arrivals, Recorded, Retries, Traffic};
