@@ -28,8 +28,8 @@ impl Mailer {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), QuotaError> {
     let mailer = Mailer::new(Clock::system())?;
-    let sent = [mailer.send().await, mailer.try_send()].map(|sent| sent.is_ok());
-    println!("the first message is sent: {}, the second: {}", sent[0], sent[1]);
+    let [a, b] = [mailer.send().await, mailer.try_send()].map(|sent| sent.is_ok());
+    println!("sent the first message: {a}, sent the second: {b}");
     Ok(())
 }
 
