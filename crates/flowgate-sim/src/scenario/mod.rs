@@ -109,7 +109,7 @@ pub struct TrafficConfig {
         skip_serializing_if = "Option::is_none"
     )]
     pub deadline: Option<Duration>,
-    /// What a client does after a refusal or a failure (default: it does not try again).
+    /// What a client does after a refusal or a failure (default: nothing).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Retries>,
 }
