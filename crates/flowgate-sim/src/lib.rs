@@ -7,6 +7,7 @@ mod agenda;
 mod distribution;
 mod error;
 mod keys;
+mod log;
 mod outcome;
 mod policy;
 mod random;
@@ -19,6 +20,10 @@ mod traffic;
 pub use distribution::Distribution;
 pub use error::TextError;
 pub use keys::Keys;
+pub use log::{
+    DurationReader, KeyNames, LogError, LogFormat, LogProgress, LogReader, MalformedLine,
+    MalformedLines, RecordedDurations, RecordedLog,
+};
 pub use outcome::{KeyCounts, Latency, OutcomeCounts, RunOutcome, TimeSlot};
 pub use policy::{AdmissionPolicy, Decision, Held, LimiterPolicy, Request, Unprotected, Wait};
 pub use scenario::{
