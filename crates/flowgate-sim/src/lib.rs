@@ -27,7 +27,8 @@ pub use log::{
 pub use outcome::{KeyCounts, Latency, OutcomeCounts, RunOutcome, TimeSlot};
 pub use policy::{AdmissionPolicy, Decision, Held, LimiterPolicy, Request, Unprotected, Wait};
 pub use scenario::{
-    ArrivalsConfig, LimitConfig, LimiterText, Scenario, ScenarioError, TrafficConfig,
+    ArrivalsConfig, LimitConfig, LimiterText, LogOptions, PreparedScenario, Scenario,
+    ScenarioError, TrafficConfig,
 };
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
 pub use simulation::Simulation;
