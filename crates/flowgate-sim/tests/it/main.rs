@@ -3,4 +3,5 @@
 mod clients;
 mod closed_forms;
 mod faults;
+mod golden;
 mod limiters;
