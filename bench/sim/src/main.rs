@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use clap::Parser;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::scenarios::Scenario;
@@ -115,10 +115,16 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
+/// Events, and events per second of processor time: what other programs take does not count.
 fn per_second(run: impl FnOnce() -> u64) -> (u64, f64) {
-    let begun = Instant::now();
+    let begun = processor_seconds();
     let events = run();
-    (events, events as f64 / begun.elapsed().as_secs_f64())
+    (events, events as f64 / (processor_seconds() - begun))
+}
+
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn row(scenario: &Scenario, events: u64, rates: &[f64], heap: &[f64]) -> Row {
