@@ -138,7 +138,7 @@ fn each_named_scenario_says_what_it_shows_and_ends() {
 fn a_limit_for_each_key_leaves_the_neighbours_of_a_noisy_one_alone() {
     let (_, outcomes) = named("noisy-neighbour.toml");
     let refused = |outcome: &RunOutcome| {
-        let others = outcome.keys.iter().filter(|(key, _)| **key < 100);
+        let others = outcome.keys.iter().filter(|(key, _)| *key < 100);
         let (admitted, attempts) = others.fold((0, 0), |sum, (_, counts)| {
             (sum.0 + counts.admitted, sum.1 + counts.attempts)
         });
@@ -178,7 +178,7 @@ fn a_log_is_replayed_with_a_limit_for_each_of_its_clients() {
         .keys
         .iter()
         .filter(|(_, counts)| counts.attempts > counts.admitted);
-    let refused: Vec<_> = refused.map(|(key, _)| prepared.key_name(*key)).collect();
+    let refused: Vec<_> = refused.map(|(key, _)| prepared.key_name(key)).collect();
     assert_eq!(refused, ["10.0.0.1"]);
     scenario.traffic[0].log.strict = true;
     let error = scenario
@@ -201,8 +201,8 @@ fn sources_have_clients_of_their_own() {
     assert_eq!(outcome.counts.admitted, 3);
     let names: Vec<_> = outcome
         .keys
-        .keys()
-        .map(|key| prepared.key_name(*key))
+        .iter()
+        .map(|(key, _)| prepared.key_name(key))
         .collect();
     assert_eq!(names, ["one", "two 1", "two 2"]);
 }
