@@ -78,6 +78,16 @@ impl Keys {
         self
     }
 
+    /// The number after the last key.
+    pub(crate) fn end(&self) -> u64 {
+        self.first.saturating_add(self.count())
+    }
+
+    /// The number of the first key.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
     /// Whether all requests have the same key.
     pub(crate) fn is_one(&self) -> bool {
         self.count() == 1

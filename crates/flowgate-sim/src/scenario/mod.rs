@@ -88,7 +88,7 @@ pub struct Scenario {
 
 /// A source of requests in a [`Scenario`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TrafficConfig {
     /// The name in reports.
     #[serde(default = "unnamed")]
@@ -108,6 +108,13 @@ pub struct TrafficConfig {
         skip_serializing_if = "Option::is_none"
     )]
     pub deadline: Option<Duration>,
+    /// How long a client waits for the answer to each attempt (default: until the deadline).
+    #[serde(
+        default,
+        with = "as_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub attempt_timeout: Option<Duration>,
     /// What a client does after a refusal or a failure (default: nothing).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Retries>,
@@ -168,6 +175,7 @@ impl TrafficConfig {
             keys: Keys::one(),
             cost: 1,
             deadline: None,
+            attempt_timeout: None,
             retries: None,
             log: LogOptions::default(),
         }

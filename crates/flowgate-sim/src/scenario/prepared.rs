@@ -210,6 +210,9 @@ fn traffic(config: &TrafficConfig, arrivals: Arrivals, keys: Keys) -> Traffic {
     if let Some(deadline) = config.deadline {
         traffic = traffic.deadline(deadline);
     }
+    if let Some(timeout) = config.attempt_timeout {
+        traffic = traffic.attempt_timeout(timeout);
+    }
     match config.retries {
         Some(retries) => traffic.retries(retries),
         None => traffic,

@@ -24,6 +24,7 @@ arrivals = "poisson 150/s"
 keys = "zipf 1000 1.1"
 cost = 2
 deadline = "1s 500ms"
+attempt-timeout = "400ms"
 
 [traffic.retries]
 attempts = 3
@@ -132,6 +133,16 @@ fn each_named_scenario_says_what_it_shows_and_ends() {
         );
         assert!(scenario.limits.len() >= 2, "{file:?}");
     }
+}
+
+#[test]
+fn retries_without_a_limit_keep_a_server_overloaded_after_a_pause() {
+    let (_, outcomes) = named("retry-storm.toml");
+    let in_time =
+        |outcome: &RunOutcome| outcome.counts.in_time as f64 / outcome.counts.operations as f64;
+    let shares: Vec<f64> = outcomes.iter().map(in_time).collect();
+    assert!(shares[0] < 0.5, "{shares:?}");
+    assert!(shares[1] > 0.9, "{shares:?}");
 }
 
 #[test]
