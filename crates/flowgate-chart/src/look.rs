@@ -36,6 +36,12 @@ impl Look {
         Look { dash: 0, ..self }
     }
 
+    /// The color of a terminal that is closest, as in the escape sequence SGR.
+    pub(crate) fn ansi(self) -> u8 {
+        const COLORS: [u8; LOOKS] = [94, 91, 36, 95, 33, 35, 32, 90];
+        COLORS[self.color]
+    }
+
     /// Returns the look of the line number `index`, counted from 0.
     pub fn of(index: usize) -> Look {
         Look {
