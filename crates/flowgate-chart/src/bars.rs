@@ -82,7 +82,7 @@ impl Bars {
         self
     }
 
-    /// Returns the character of a bar and that of what is behind it, for a legend.
+    /// Returns the characters of a bar and of the shade behind it.
     pub fn characters(is_ascii: bool) -> (char, char) {
         match is_ascii {
             true => ('#', '.'),
@@ -129,17 +129,12 @@ impl Bars {
         let cells = &cells[..last.map_or(0, |last| last + 1)];
         let kind = |cell: &Cell| std::mem::discriminant(cell);
         for group in cells.chunk_by(|one, other| kind(one) == kind(other)) {
-            let color = match group[0] {
-                _ if !self.has_color => None,
-                Cell::Bar(_) => Some(self.look.ansi()),
-                Cell::Behind => Some(Look::GRAY.ansi()),
-                Cell::Empty => None,
-            };
             let text = group.iter().map(|cell| self.character(*cell));
             let text: String = text.collect();
-            match color {
-                Some(color) => write!(f, "\x1b[{color}m{text}\x1b[0m")?,
-                None => f.write_str(&text)?,
+            match group[0] {
+                Cell::Bar(_) if self.has_color => f.write_str(&self.look.in_terminal(&text))?,
+                Cell::Behind if self.has_color => f.write_str(&Look::GRAY.in_terminal(&text))?,
+                _ => f.write_str(&text)?,
             }
         }
         f.write_char('\n')

@@ -36,10 +36,10 @@ impl Look {
         Look { dash: 0, ..self }
     }
 
-    /// The color of a terminal that is closest, as in the escape sequence SGR.
-    pub(crate) fn ansi(self) -> u8 {
+    /// Returns text with the escape sequences of the closest color of a terminal.
+    pub fn in_terminal(self, text: &str) -> String {
         const COLORS: [u8; LOOKS] = [94, 91, 36, 95, 33, 35, 32, 90];
-        COLORS[self.color]
+        format!("\x1b[{}m{text}\x1b[0m", COLORS[self.color])
     }
 
     /// Returns the look of the line number `index`, counted from 0.

@@ -19,9 +19,9 @@ const THEME: &str = include_str!("theme.css");
 const MOST_PIXELS: f32 = 64.0 * 1024.0 * 1024.0;
 
 impl Picture {
-    /// Returns the picture as a PNG file, in light colors, with `scale` pixels for each unit of the SVG.
+    /// Returns the picture as a PNG file in light colors.
     ///
-    /// Text is drawn with a font that is part of this crate. It has Latin, Greek and Cyrillic letters.
+    /// Each unit of the SVG has `scale` pixels. Text is drawn with a font that is part of this crate. It has Latin, Greek and Cyrillic letters.
     ///
     /// # Errors
     ///
