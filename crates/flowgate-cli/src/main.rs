@@ -1,12 +1,15 @@
 //! The `flowgate` command. Each subcommand is a file in [`subcommand`].
 
 mod argument;
+mod csv;
 mod descriptors;
 mod exit;
 mod figure;
 mod interrupt;
 mod reports;
 mod serve;
+#[cfg_attr(not(test), expect(dead_code, reason = "no subcommand uses it yet"))]
+mod simulate;
 mod subcommand;
 mod usage;
 mod watch;
