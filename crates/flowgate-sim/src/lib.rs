@@ -33,7 +33,8 @@ pub use log::{
 pub use outcome::{Latency, OutcomeCounts, RunOutcome, SourceOutcome, StopReason, TimeSlot};
 pub use policy::{AdmissionPolicy, Decision, Held, LimiterPolicy, Request, Unprotected, Wait};
 pub use scenario::{
-    ArrivalsConfig, LimitConfig, LimiterText, Scenario, ScenarioError, TrafficConfig,
+    ArrivalsConfig, LimitConfig, LimiterText, LogOptions, PreparedScenario, Scenario,
+    ScenarioError, TrafficConfig,
 };
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
 pub use simulation::{Progress, Simulation};

@@ -87,6 +87,10 @@ pub struct OutcomeCounts {
     pub queue_full: u64,
     /// Attempts that the server dropped from its queue after their deadline.
     pub expired: u64,
+    /// Attempts that their clients gave up while the server had them.
+    pub timed_out: u64,
+    /// Attempts that were served after their clients had given them up.
+    pub wasted: u64,
     /// Attempts that failed because the server was down.
     pub down: u64,
     /// Operations that were served within their deadline.
@@ -108,6 +112,8 @@ impl AddAssign for OutcomeCounts {
         self.waited += other.waited;
         self.queue_full += other.queue_full;
         self.expired += other.expired;
+        self.timed_out += other.timed_out;
+        self.wasted += other.wasted;
         self.down += other.down;
         self.in_time += other.in_time;
         self.late += other.late;

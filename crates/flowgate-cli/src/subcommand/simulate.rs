@@ -116,6 +116,10 @@ struct Clients {
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "scenario")]
     deadline: Option<Duration>,
 
+    /// Let clients give up each attempt after TIME, and retry [default: never]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "scenario")]
+    attempt_timeout: Option<Duration>,
+
     /// Let clients retry up to COUNT times after a refusal or failure [default: 0]
     #[arg(long, value_name = "COUNT", conflicts_with = "scenario")]
     retries: Option<u32>,
@@ -265,6 +269,7 @@ impl Clients {
         traffic.keys = self.keys.unwrap_or_default();
         traffic.cost = self.cost.unwrap_or(1);
         traffic.deadline = self.deadline;
+        traffic.attempt_timeout = self.attempt_timeout;
         traffic.retries = self.retries.filter(|retries| *retries > 0).map(|retries| {
             let retries = Retries::new(retries.saturating_add(1), self.backoff);
             match self.retry_budget {

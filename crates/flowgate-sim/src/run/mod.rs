@@ -48,6 +48,8 @@ enum Event {
     Attempt(Ticket),
     /// The client of an operation gives up.
     Deadline(Ticket),
+    /// The client of an operation gives up this attempt.
+    Timeout { ticket: Ticket, attempt: u32 },
     /// The answer to an operation is back, after the delay.
     Answer(Ticket),
     /// A user of a source has thought.
@@ -95,8 +97,8 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             .traffic
             .iter()
             .map(|traffic| match &traffic.arrivals {
-                Arrivals::Recorded(recorded) => recorded.len() as u64,
-                _ => traffic.keys.count(),
+                Arrivals::Recorded(recorded) => traffic.keys.first() + recorded.len() as u64,
+                _ => traffic.keys.end(),
             });
         Self {
             simulation,
@@ -141,7 +143,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
                 let Some((_, event)) = self.agenda.pop() else {
                     break;
                 };
-                if !matches!(event, Event::Deadline(_)) {
+                if !matches!(event, Event::Deadline(_) | Event::Timeout { .. }) {
                     ended_ns = at_ns;
                 }
                 self.count_event();
@@ -276,6 +278,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             }
             Event::Attempt(ticket) => self.attempt(ticket),
             Event::Deadline(ticket) => self.give_up(ticket),
+            Event::Timeout { ticket, attempt } => self.give_up_attempt(ticket, attempt),
             Event::Answer(ticket) => self.answer(ticket.slot),
         }
     }
@@ -326,8 +329,18 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         }
         operation.attempt += 1;
         operation.asked_ns = now_ns;
+        let source = &mut self.sources[operation.source as usize];
+        if let Some(timeout) = source.traffic.attempt_timeout {
+            let ends_ns = now_ns.saturating_add(nanos(timeout));
+            operation.attempt_ends_ns = ends_ns.min(operation.deadline_ns);
+            if ends_ns < operation.deadline_ns {
+                let attempt = operation.attempt;
+                let timeout = Event::Timeout { ticket, attempt };
+                self.agenda.enter(ends_ns, timeout);
+            }
+        }
         let request = operation.request(now_ns);
-        self.sources[operation.source as usize].counts.attempts += 1;
+        source.counts.attempts += 1;
         self.slot().attempts += 1;
         self.keys.entry(request.key).attempts += 1;
         match self.policy.decide(&request) {
@@ -392,7 +405,8 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         operation.admitted_ns = now_ns;
         let (key, cost, number) = (operation.key, operation.cost, operation.number);
         let (source, attempt) = (operation.source, operation.attempt);
-        let deadline_ns = operation.deadline_ns;
+        let deadline_ns = operation.attempt_ends_ns;
+        operation.is_served = self.server.is_some();
         let counts = &mut self.sources[source as usize].counts;
         counts.admitted += 1;
         let of_key = self.keys.entry(key);
@@ -463,6 +477,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
     fn release(&mut self, slot: u32, is_served: bool) {
         let now_ns = self.now_ns;
         let operation = self.operations.of(slot);
+        operation.is_served = false;
         let request = operation.request(now_ns);
         let took = Duration::from_nanos(now_ns - operation.admitted_ns);
         let held = std::mem::take(&mut operation.held);
@@ -479,6 +494,11 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         let is_late = now_ns > operation.deadline_ns;
         self.hash.note(b's', now_ns, operation.number);
         let source = &mut self.sources[operation.source as usize];
+        if operation.is_abandoned {
+            source.counts.wasted += 1;
+            self.operations.end(slot);
+            return;
+        }
         source.latency.record(latency_ns);
         if is_late {
             source.counts.late += 1;
@@ -538,6 +558,32 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         if operation.wait.is_none() {
             self.end(ticket.slot);
         }
+    }
+
+    /// The client gives up an attempt that is at the server, and perhaps tries again. The server still serves it.
+    fn give_up_attempt(&mut self, ticket: Ticket, attempt: u32) {
+        let Some(operation) = self.operations.get(ticket) else {
+            return;
+        };
+        if operation.attempt != attempt || operation.is_over || !operation.is_served {
+            return;
+        }
+        if self.operations.len() >= self.simulation.max_pending {
+            self.stopped = Some(StopReason::Pending);
+            return;
+        }
+        let operation = self.operations.of(ticket.slot);
+        let next = operation.after_this_attempt();
+        operation.is_over = true;
+        operation.is_abandoned = true;
+        self.sources[next.source as usize].counts.timed_out += 1;
+        self.hash.note(b't', self.now_ns, next.number);
+        let deadline_ns = next.deadline_ns;
+        let next = self.operations.begin(next);
+        if deadline_ns < u64::MAX {
+            self.agenda.enter(deadline_ns, Event::Deadline(next));
+        }
+        self.retry_or_fail(next.slot, None);
     }
 
     /// The client goes on, unless it has done so: it has an answer, or has given up.

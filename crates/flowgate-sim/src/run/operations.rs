@@ -18,12 +18,18 @@ pub(super) struct Operation {
     pub(super) attempt: u32,
     /// Its client has an answer, or has given up; what is left is wasted work.
     pub(super) is_over: bool,
+    /// The client has given up this attempt, and goes on with the operation in another slot.
+    pub(super) is_abandoned: bool,
+    /// The attempt is at the server.
+    pub(super) is_served: bool,
     /// Of all operations of the source.
     pub(super) number: u64,
     pub(super) key: u64,
     pub(super) cost: u64,
     pub(super) begun_ns: u64,
     pub(super) deadline_ns: u64,
+    /// When the client gives up this attempt.
+    pub(super) attempt_ends_ns: u64,
     pub(super) asked_ns: u64,
     pub(super) admitted_ns: u64,
     pub(super) held: Held,
@@ -45,11 +51,14 @@ impl Operation {
             source,
             attempt: 0,
             is_over: false,
+            is_abandoned: false,
+            is_served: false,
             number,
             key,
             cost,
             begun_ns,
             deadline_ns,
+            attempt_ends_ns: deadline_ns,
             asked_ns: 0,
             admitted_ns: 0,
             held: Held::nothing(),
@@ -57,14 +66,29 @@ impl Operation {
         }
     }
 
+    /// The same operation, which goes on after this attempt.
+    pub(super) fn after_this_attempt(&self) -> Self {
+        Self {
+            attempt: self.attempt,
+            ..Self::new(
+                self.source,
+                self.number,
+                self.key,
+                self.cost,
+                self.begun_ns,
+                self.deadline_ns,
+            )
+        }
+    }
+
     pub(super) fn request(&self, now_ns: u64) -> Request {
-        let is_bounded = self.deadline_ns < u64::MAX;
+        let is_bounded = self.attempt_ends_ns < u64::MAX;
         Request {
             key: self.key,
             cost: self.cost,
             attempt: self.attempt,
             patience: is_bounded
-                .then(|| Duration::from_nanos(self.deadline_ns.saturating_sub(now_ns))),
+                .then(|| Duration::from_nanos(self.attempt_ends_ns.saturating_sub(now_ns))),
         }
     }
 }

@@ -46,7 +46,13 @@ fn each_limiter_decides_as_it_does_outside() {
             // Its windows begin with the run.
             LimiterKind::Aligned => {
                 let window = flowgate::FixedWindow::builder(flowgate::Quota::per_second(100));
-                Arc::new(window.clock(&time).align(Timestamp::ORIGIN).build().expect("a limiter"))
+                Arc::new(
+                    window
+                        .clock(&time)
+                        .align(Timestamp::ORIGIN)
+                        .build()
+                        .expect("a limiter"),
+                )
             }
             _ => config.build_on(&time).expect("a limiter"),
         };
