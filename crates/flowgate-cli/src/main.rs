@@ -9,6 +9,7 @@ mod interrupt;
 mod reports;
 mod serve;
 mod simulate;
+mod simulate;
 mod subcommand;
 mod usage;
 mod watch;
