@@ -56,13 +56,13 @@ impl Destinations {
         for (index, (flag, path)) in given.iter().enumerate() {
             if let Some((other, _)) = given[..index].iter().find(|(_, other)| other == path) {
                 return Err(Refusal::usage(format!(
-                    "{other} and {flag} both write to {}: type another path",
+                    "{other} and {flag} both write to {}: write another path",
                     path.display()
                 )));
             }
             if inputs.iter().any(|input| is_same_file(input, path)) {
                 return Err(Refusal::usage(format!(
-                    "{flag} would overwrite the input {}: type another path",
+                    "{flag} would overwrite the input {}: write another path",
                     path.display()
                 )));
             }
