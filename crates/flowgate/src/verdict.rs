@@ -234,8 +234,9 @@ impl Denied {
 
     /// Returns the least wait after which the same request succeeds.
     ///
-    /// The wait is exact, rounded up to whole nanoseconds. If no other caller takes anything in between, the same request, made
-    /// with the same method, is granted after this duration and refused one nanosecond earlier.
+    /// The wait is exact ([C3](crate::guide::guarantees#exact-retry-after-c3)), rounded up to whole nanoseconds. If no other
+    /// caller takes anything in between, the same request, made with the same method, is granted after this duration and refused
+    /// one nanosecond earlier.
     ///
     /// The result is `None` if no time is known:
     ///
