@@ -9,7 +9,6 @@ mod interrupt;
 mod reports;
 mod serve;
 mod simulate;
-mod simulate;
 mod subcommand;
 mod usage;
 mod watch;
