@@ -152,6 +152,19 @@ impl QuotaError {
         })
     }
 
+    /// Returns the setting `what`, which is `value`, if it is `min` to `max`.
+    pub(crate) const fn in_range(
+        what: &'static str,
+        value: u64,
+        min: u64,
+        max: u64,
+    ) -> Result<u64, Self> {
+        if min <= value && value <= max {
+            return Ok(value);
+        }
+        Err(Self::out_of_range(what, value, min, max))
+    }
+
     /// A window has no burst, and one of `burst` tokens was set.
     pub(crate) const fn burst_on_window(burst: u64) -> Self {
         Self::new(Reason::BurstOnWindow { burst })

@@ -10,12 +10,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use std::io;
 
 /// With the feature `futures-io`. Waits until the bytes that were read are paid for.
-impl<T, P> AsyncRead for Throttled<T, P>
-where
-    T: AsyncRead + Unpin,
-    P: Deref + Unpin,
-    P::Target: Limiter,
-{
+impl<T: AsyncRead + Unpin, P: Deref<Target: Limiter> + Unpin> AsyncRead for Throttled<T, P> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -29,12 +24,7 @@ where
 }
 
 /// With the feature `futures-io`. Waits for tokens for the bytes to write.
-impl<T, P> AsyncWrite for Throttled<T, P>
-where
-    T: AsyncWrite + Unpin,
-    P: Deref + Unpin,
-    P::Target: Limiter,
-{
+impl<T: AsyncWrite + Unpin, P: Deref<Target: Limiter> + Unpin> AsyncWrite for Throttled<T, P> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

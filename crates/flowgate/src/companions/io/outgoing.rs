@@ -6,11 +6,7 @@ use core::ops::Deref;
 use core::task::{Context, Poll, ready};
 use std::io;
 
-impl<T, P> Throttled<T, P>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<T, P: Deref<Target: Limiter>> Throttled<T, P> {
     /// Makes `write` write as many of the first `bytes` as are paid for, and returns their number. Tokens for bytes that it
     /// does not write are returned, however it ends.
     pub(super) fn poll_out(

@@ -25,10 +25,7 @@ impl<L: Sealed> Observable for L {
     }
 }
 
-impl<P> Observable for KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync> Observable for KeyPermits<P> {
     fn inner(&self) -> &dyn Supply {
         self
     }

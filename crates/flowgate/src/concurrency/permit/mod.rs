@@ -25,11 +25,7 @@ pub trait Lent {
     fn end(&self, n: u64);
 }
 
-impl<P> Lent for P
-where
-    P: Deref,
-    P::Target: Lender,
-{
+impl<P: Deref<Target: Lender>> Lent for P {
     type Limiter = P::Target;
 
     #[inline(always)]
@@ -140,11 +136,7 @@ impl<P: Lent> Permit<P> {
     }
 }
 
-impl<P> Permit<P>
-where
-    P: Deref,
-    P::Target: Lender,
-{
+impl<P: Deref<Target: Lender>> Permit<P> {
     /// Gives back all that was granted at `at`, including tokens, as if the operation had never been allowed.
     pub(crate) fn take_back(mut self, at: Timestamp) {
         let n = core::mem::take(&mut self.n);

@@ -48,10 +48,7 @@ pub struct KeyPermits<P> {
     guest: Guest<u32>,
 }
 
-impl<P> KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit>,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit>> KeyPermits<P> {
     pub(crate) fn of(limit: P, place: Place, own: Option<u32>) -> Self {
         Self {
             at: AtKey { limit, place },
@@ -110,10 +107,7 @@ impl KeyedConcurrencyLimit {
     }
 }
 
-impl<P> Acquirable for KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync> Acquirable for KeyPermits<P> {
     type Granted = KeyPermit<P>;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<KeyPermit<P>, Denied>> {
@@ -137,10 +131,7 @@ where
 }
 
 /// No result depends on the time.
-impl<P> Supply for KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync> Supply for KeyPermits<P> {
     fn queue(&self) -> &Queue {
         self.guest.queue()
     }
@@ -187,10 +178,7 @@ where
     }
 }
 
-impl<P> KeyWait for KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync> KeyWait for KeyPermits<P> {
     type Granted = KeyPermit<P>;
 
     fn granted(&self, granted: Granted) -> KeyPermit<P> {

@@ -208,13 +208,5 @@ pub(crate) trait Sums {
 /// All units of a ring have the same size.
 pub(crate) fn check_scale(new: &Quota, current: &Quota) -> Result<(), QuotaError> {
     let [new, current] = [new, current].map(Quota::scale);
-    match new == current {
-        true => Ok(()),
-        false => Err(QuotaError::out_of_range(
-            "units per token",
-            new,
-            current,
-            current,
-        )),
-    }
+    QuotaError::in_range("units per token", new, current, current).map(drop)
 }

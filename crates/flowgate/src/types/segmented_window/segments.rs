@@ -235,14 +235,7 @@ impl Requotas for Segments {
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
         let (limit, window_ns) = quota.window()?;
         self.check_limit(limit)?;
-        if window_ns < self.count {
-            return Err(QuotaError::out_of_range(
-                "a window in nanoseconds",
-                window_ns,
-                self.count,
-                u64::MAX,
-            ));
-        }
+        QuotaError::in_range("a window in nanoseconds", window_ns, self.count, u64::MAX)?;
         let segment_ns = window_ns.div_ceil(self.count);
         let mut config = self.config.lock();
         check_scale(&quota, &config.quota)?;
@@ -277,14 +270,7 @@ impl Segments {
         let (limit, window_ns) = quota.window()?;
         let most = MAX_SEGMENTS.min(window_ns);
         let count = count.unwrap_or(super::DEFAULT_SEGMENTS.min(most));
-        if count == 0 || count > most {
-            return Err(QuotaError::out_of_range(
-                "a number of segments",
-                count,
-                1,
-                most,
-            ));
-        }
+        QuotaError::in_range("a number of segments", count, 1, most)?;
         let ring = Ring::new(count + SPARE_SLOTS, |_| Tally::ORIGIN.0);
         let segments = Self {
             word: AtomicU128::new(Tally::NONE.0),
@@ -307,15 +293,7 @@ impl Segments {
 
     /// The sum of a ring of full segments must be different from 0.
     fn check_limit(&self, limit: u64) -> Result<(), QuotaError> {
-        match limit > self.most() {
-            true => Err(QuotaError::out_of_range(
-                "a limit in units",
-                limit,
-                1,
-                self.most(),
-            )),
-            false => Ok(()),
-        }
+        QuotaError::in_range("a limit in units", limit, 1, self.most()).map(drop)
     }
 
     pub(super) fn most(&self) -> u64 {

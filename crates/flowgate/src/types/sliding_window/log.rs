@@ -256,14 +256,7 @@ impl Requotas for Log {
     /// Replaces the quota.
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
         let (limit, window_ns) = quota.window()?;
-        if limit > self.max_limit {
-            return Err(QuotaError::out_of_range(
-                "a limit in units",
-                limit,
-                1,
-                self.max_limit,
-            ));
-        }
+        QuotaError::in_range("a limit in units", limit, 1, self.max_limit)?;
         let mut config = self.config.lock();
         check_scale(&quota, &config.quota)?;
         let view = self.freeze(0);
@@ -284,12 +277,8 @@ impl Log {
         let (limit, window_ns) = quota.window()?;
         let max_limit = max_limit.unwrap_or(limit);
         if max_limit == 0 {
-            return Err(QuotaError::out_of_range(
-                "a largest limit",
-                0,
-                1,
-                MAX_SLOTS - SPARE_SLOTS,
-            ));
+            let most = MAX_SLOTS - SPARE_SLOTS;
+            return Err(QuotaError::out_of_range("a largest limit", 0, 1, most));
         }
         let slots = Ring::slots_for(max_limit.saturating_add(SPARE_SLOTS));
         if slots > MAX_SLOTS {
@@ -298,14 +287,7 @@ impl Log {
                 (MAX_SLOTS - SPARE_SLOTS, MAX_SLOTS * SLOT_BYTES),
             ));
         }
-        if limit > max_limit {
-            return Err(QuotaError::out_of_range(
-                "a limit in units",
-                limit,
-                1,
-                max_limit,
-            ));
-        }
+        QuotaError::in_range("a limit in units", limit, 1, max_limit)?;
         let before_the_first = u64::MAX;
         let ring = Ring::new(slots, |_| Record::before(before_the_first).0);
         Ok(Self {
