@@ -70,7 +70,7 @@ impl<P: Deref<Target: Limiter>, const WAYS: usize> Payer<P, WAYS> {
             *place = None;
             match answer {
                 Ok(granted) => {
-                    return Poll::Ready(Ok(Unused::new(limiter.supply().0, granted.into())));
+                    return Poll::Ready(Ok(Unused::new(limiter.supply().0, granted)));
                 }
                 // The limiter can grant less in one decision than at the time of the request.
                 Err(denied)

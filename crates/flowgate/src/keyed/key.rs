@@ -9,8 +9,8 @@ use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::{Limiter, QuotaState, Snapshot, sealed};
 use crate::queue::{
-    Acquirable, Acquire, Asker, Facts, Grant, Granted, Grantee, Opened, Queue, Receipt, Supply,
-    Turn, WaitQueue,
+    Acquirable, Acquire, Asker, Facts, Grant, Grantee, Opened, Queue, Receipt, Supply, Turn,
+    WaitQueue,
 };
 use crate::quota::Quota;
 use crate::quota::policy::Policy;
@@ -464,7 +464,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyLimiter<'_, A, N> {
         if answer.is_ready() {
             self.leave_queue();
         }
-        answer.map_ok(Grant::from)
+        answer
     }
 
     fn abandon(&mut self, turn: &mut Turn) {
@@ -547,8 +547,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
 impl<A: KeyedAlgorithm, N: KeyNames> KeyWait for KeyLimiter<'_, A, N> {
     type Granted = Grant;
 
-    fn granted(&self, granted: Granted) -> Grant {
-        granted.into()
+    fn granted(&self, granted: Grant) -> Grant {
+        granted
     }
 
     fn leave_its_queue(&mut self) {

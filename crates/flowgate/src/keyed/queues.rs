@@ -11,7 +11,7 @@
 
 use super::entry::Place;
 use crate::primitive::{Lazy, Lock};
-use crate::queue::{Granted, Queue, Supply};
+use crate::queue::{Grant, Queue, Supply};
 use crate::verdict::Denied;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -26,7 +26,7 @@ pub trait KeyWait: Supply {
     /// The value that the wait returns.
     type Granted;
 
-    fn granted(&self, granted: Granted) -> Self::Granted;
+    fn granted(&self, granted: Grant) -> Self::Granted;
 
     /// Leaves the queue of the key, if this wait has joined it.
     fn leave_its_queue(&mut self);

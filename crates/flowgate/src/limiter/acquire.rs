@@ -11,7 +11,7 @@ impl<P: Deref<Target: Limiter>> Acquirable for P {
     type Granted = Grant;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
-        turn.poll((**self).supply().0, waker).map_ok(Grant::from)
+        turn.poll((**self).supply().0, waker)
     }
 
     fn abandon(&mut self, turn: &mut Turn) {

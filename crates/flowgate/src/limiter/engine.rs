@@ -290,6 +290,23 @@ pub struct Capabilities<'a> {
     pub(crate) requotas: Option<&'a dyn Requotas>,
 }
 
+impl<'a> Capabilities<'a> {
+    pub(crate) fn reserves(self, by: &'a dyn Reserves) -> Self {
+        let reserves = Some(by);
+        Self { reserves, ..self }
+    }
+
+    pub(crate) fn refunds(self, by: &'a dyn Refunds) -> Self {
+        let refunds = Some(by);
+        Self { refunds, ..self }
+    }
+
+    pub(crate) fn requotas(self, by: &'a dyn Requotas) -> Self {
+        let requotas = Some(by);
+        Self { requotas, ..self }
+    }
+}
+
 /// Engines that can guarantee a time: the units are taken now and used later. Sealed.
 pub trait Reserves {
     /// Takes `n` units (`None`: one token) now, for use at [`Booking::at_ns`], unless that is more than `max_wait_ns` ahead.

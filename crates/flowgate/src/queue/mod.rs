@@ -84,6 +84,7 @@ mod active;
 mod cancel;
 mod change;
 mod deadline;
+mod grant;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -100,14 +101,15 @@ mod turn;
 mod wait_queue;
 mod waiters;
 
-pub use acquire::{Acquirable, Acquire, Grant};
+pub use acquire::{Acquirable, Acquire};
 pub use cancel::CancelHandle;
 pub use deadline::Deadline;
+pub use grant::Grant;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub use supply::Receipt;
-pub(crate) use supply::{Asker, Event, Facts, Granted, Grantee, Opened, StandBack, Supply};
+pub(crate) use supply::{Asker, Event, Facts, Grantee, Opened, StandBack, Supply};
 pub use ticks::Ticks;
 pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;

@@ -1,6 +1,7 @@
 //! What a queue asks of a limiter: [`Supply`].
 
 use super::Queue;
+use super::grant::Grant;
 use crate::clock::{Clock, Timestamp};
 use crate::verdict::Denied;
 use core::any::Any;
@@ -154,14 +155,6 @@ pub enum Grantee<'a> {
     },
 }
 
-/// What was granted, and from when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granted {
-    pub(crate) units: u64,
-    pub(crate) since_ns: u64,
-    pub(crate) at_ns: u64,
-}
-
 /// What a limiter needs to take back a reservation or a grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Receipt {
@@ -182,7 +175,7 @@ pub enum Event<'a> {
     /// The queue's flags have become these.
     Flags(u64),
     /// A wait has ended with this answer, which its owner now knows.
-    Answered(&'a Result<Granted, Denied>),
+    Answered(&'a Result<Grant, Denied>),
     /// A wait in the queue was given up before its owner knew an answer.
     Abandoned,
 }

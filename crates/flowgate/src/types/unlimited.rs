@@ -113,10 +113,7 @@ impl Engine for NoLimit {
     fn take_back(&self, _: u64, _: u64, _: &[Receipt], _: &dyn Times) {}
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            reserves: Some(self),
-            ..Capabilities::default()
-        }
+        Capabilities::default().reserves(self)
     }
 }
 

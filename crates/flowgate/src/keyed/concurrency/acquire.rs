@@ -8,7 +8,7 @@ use crate::keyed::entry::Place;
 use crate::keyed::keys::Refusal;
 use crate::keyed::queues::{Entered, Guest, KeyQueue, KeyWait};
 use crate::queue::{
-    Acquirable, Asker, Facts, Granted, Grantee, Opened, Queue, Receipt, Supply, Turn, WaitQueue,
+    Acquirable, Asker, Facts, Grant, Grantee, Opened, Queue, Receipt, Supply, Turn, WaitQueue,
 };
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -181,7 +181,7 @@ impl<P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync> Supply for KeyPermi
 impl<P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync> KeyWait for KeyPermits<P> {
     type Granted = KeyPermit<P>;
 
-    fn granted(&self, granted: Granted) -> KeyPermit<P> {
+    fn granted(&self, granted: Grant) -> KeyPermit<P> {
         Permit::new(self.at.clone(), granted.units)
     }
 

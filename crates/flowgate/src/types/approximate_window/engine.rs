@@ -163,11 +163,7 @@ impl Engine for Approximate {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            refunds: Some(self),
-            requotas: Some(self),
-            ..Capabilities::default()
-        }
+        Capabilities::default().refunds(self).requotas(self)
     }
 }
 

@@ -242,11 +242,7 @@ impl Engine for Dual {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            reserves: Some(self),
-            refunds: Some(self),
-            ..Capabilities::default()
-        }
+        Capabilities::default().reserves(self).refunds(self)
     }
 }
 

@@ -132,11 +132,7 @@ impl Engine for Windows {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            refunds: Some(self),
-            requotas: Some(self),
-            ..Capabilities::default()
-        }
+        Capabilities::default().refunds(self).requotas(self)
     }
 }
 

@@ -68,6 +68,7 @@ use crate::quota::{Quota, QuotaError};
 use crate::store::ring::Ring;
 use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
 use crate::types::sliding_window::admitted::{Admitted, Terms};
+use crate::types::sliding_window::by_sums::decides_by_sums;
 use crate::verdict::{Denied, duration_from_nanos};
 use alloc::vec::Vec;
 use core::fmt;
@@ -106,19 +107,7 @@ type View = sums::View<Tally, ()>;
 impl Engine for Segments {
     const NAME: &'static str = "SegmentedWindow";
 
-    /// The number of units per token.
-    fn token(&self) -> u64 {
-        self.token
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Acquire)
-    }
-
-    #[inline(always)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        self.take_by(None, now_ns, amount.units(|| self.token))
-    }
+    decides_by_sums!();
 
     /// Takes the available units, up to `n`.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
@@ -131,33 +120,6 @@ impl Engine for Segments {
                 return taken;
             }
         }
-    }
-
-    fn snapshot(&self, now_ns: u64) -> Snapshot {
-        let (limit, remaining, empty_ns) = self.seen_at(now_ns);
-        Snapshot {
-            limit,
-            remaining,
-            reset_after: duration_from_nanos(empty_ns),
-        }
-    }
-
-    /// Takes `n` units for a waiter in the queue, with `at_ns` as the time of the grant.
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        self.take_by(Some(at_ns), at_ns, n)
-    }
-
-    /// The result of [`grant`](Engine::grant) if `ahead` units were taken first, each as early as possible.
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(Some(at_ns), at_ns, ahead, n)
-    }
-
-    /// The result of [`look`](Engine::look).
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(None, now_ns, 0, n)
     }
 
     /// Takes out `n` units that were admitted at `at_ns`: from the sum of their segment, and from later sums.
@@ -190,14 +152,6 @@ impl Engine for Segments {
 
     fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
         fields.field("segments", &self.count());
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            refunds: Some(self),
-            requotas: Some(self),
-            ..Capabilities::default()
-        }
     }
 }
 

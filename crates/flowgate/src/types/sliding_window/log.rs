@@ -67,6 +67,7 @@
 //! | `config` | changes; threads that wait for a change | changes | itself |
 
 use super::admitted::{Admitted, Terms};
+use super::by_sums::decides_by_sums;
 use super::past::{Before, Past};
 use super::record::Record;
 use crate::algorithm::sliding_window::{Sum as _, Window, last_that};
@@ -131,19 +132,7 @@ pub(crate) struct Slot {
 impl Engine for Log {
     const NAME: &'static str = "SlidingWindow";
 
-    /// The number of units per token.
-    fn token(&self) -> u64 {
-        self.token
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Acquire)
-    }
-
-    #[inline(always)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        self.take_by(None, now_ns, amount.units(|| self.token))
-    }
+    decides_by_sums!();
 
     /// Takes the available units, up to `n`.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
@@ -162,33 +151,6 @@ impl Engine for Log {
         }
     }
 
-    fn snapshot(&self, now_ns: u64) -> Snapshot {
-        let (limit, remaining, empty_ns) = self.seen_at(now_ns);
-        Snapshot {
-            limit,
-            remaining,
-            reset_after: duration_from_nanos(empty_ns),
-        }
-    }
-
-    /// Takes `n` units for a waiter in the queue, with `at_ns` as the time of the grant.
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        self.take_by(Some(at_ns), at_ns, n)
-    }
-
-    /// The result of [`grant`](Engine::grant) if `ahead` units were taken first, each as early as possible.
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(Some(at_ns), at_ns, ahead, n)
-    }
-
-    /// The result of [`look`](Engine::look).
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(None, now_ns, 0, n)
-    }
-
     /// Takes out `n` units that were admitted at `at_ns`, if they are among the last [`REACH`] admissions. Later records are
     /// written anew.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
@@ -204,14 +166,6 @@ impl Engine for Log {
             view.key.end
         };
         self.thaw(&mut config, &view, end);
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            refunds: Some(self),
-            requotas: Some(self),
-            ..Capabilities::default()
-        }
     }
 }
 

@@ -196,11 +196,10 @@ impl<M: Mode> Engine for Bucket<M> {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            reserves: Some(self),
-            refunds: Some(self),
-            requotas: Some(self),
-        }
+        Capabilities::default()
+            .reserves(self)
+            .refunds(self)
+            .requotas(self)
     }
 }
 

@@ -96,11 +96,10 @@ impl Engine for Warming {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            reserves: Some(self),
-            refunds: Some(self),
-            requotas: Some(self),
-        }
+        Capabilities::default()
+            .reserves(self)
+            .refunds(self)
+            .requotas(self)
     }
 }
 
