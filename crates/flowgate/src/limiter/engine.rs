@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use core::fmt;
 
 /// The request of a caller that supplies a time.
@@ -150,7 +150,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// Takes `amount`, all or none, as no waiter is ahead.
     #[doc(hidden)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied>;
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict;
 
     /// Takes the available units, up to `n`, as no waiter is ahead; returns how many.
     #[doc(hidden)]
@@ -159,7 +159,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     /// Takes one token.
     #[doc(hidden)]
     #[inline(always)]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
+    fn take_token(&self, now_ns: u64, door: impl Fn() -> Verdict) -> Verdict {
         door()?;
         self.decide(now_ns, Token)
     }
@@ -167,12 +167,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     /// Takes `n` units, all or none.
     #[doc(hidden)]
     #[inline(always)]
-    fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+    fn take_units(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -182,13 +177,13 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// Takes the available units, up to `n`; returns how many.
     #[doc(hidden)]
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> u64 {
         door().map_or(0, |()| self.take_most(now_ns, n))
     }
 
     /// How many units can be taken.
     #[doc(hidden)]
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+    fn available(&self, now_ns: u64, door: impl Fn() -> Verdict) -> u64 {
         door().map_or(0, |()| self.snapshot(now_ns).remaining)
     }
 
@@ -212,42 +207,36 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// Takes `n` units for work that has already been done.
     #[doc(hidden)]
-    fn charge(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) {
+    fn charge(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) {
         self.take_up_to(now_ns, n, door);
     }
 
     /// Grants `n` units at the time `at_ns`, which may have passed, to the head of the queue.
     #[doc(hidden)]
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+    fn grant(&self, at_ns: u64, n: u64) -> Verdict {
         self.decide(at_ns, Units(n))
     }
 
     /// Grants `n` units to a caller that found no waiters, at its own time.
     #[doc(hidden)]
-    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn take(&self, now_ns: u64, n: u64) -> Verdict {
         self.decide(now_ns, Units(n))
     }
 
     /// [`grant`](Self::grant) while `level` units are waited for; fills in what can be revoked later.
     #[doc(hidden)]
-    fn drain(
-        &self,
-        at_ns: u64,
-        n: u64,
-        level: u128,
-        receipts: &mut [Receipt],
-    ) -> Result<(), Denied> {
+    fn drain(&self, at_ns: u64, n: u64, level: u128, receipts: &mut [Receipt]) -> Verdict {
         let _ = (level, receipts);
         self.grant(at_ns, n)
     }
 
     /// The result of [`grant`](Self::grant) after `ahead` more units. Takes nothing.
     #[doc(hidden)]
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied>;
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Verdict;
 
     /// The result of [`take_units`](Self::take_units) with the door open. Takes nothing.
     #[doc(hidden)]
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn look(&self, now_ns: u64, n: u64) -> Verdict {
         self.delay(now_ns, 0, n)
     }
 

@@ -3,7 +3,7 @@
 use super::Queue;
 use super::grant::Grant;
 use crate::clock::{Clock, Timestamp};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use core::any::Any;
 
 /// A limiter, as its queue sees it.
@@ -33,11 +33,11 @@ pub trait Supply: Send + Sync {
     fn facts(&self) -> Facts;
 
     /// What [`grant`](Self::grant) would return for `n` units after those that are ahead of `asker`. Takes nothing.
-    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied>;
+    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Verdict;
 
     /// Takes `n` units at `at`. A refusal reports exactly when the same request can be granted, or that the limiter is busy,
     /// or never.
-    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied>;
+    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Verdict;
 
     /// Gives back what was granted at `at` to a waiter that left before it learned of the grant. `receipts` are those of
     /// the grant, or none if it has none.
@@ -64,7 +64,7 @@ pub struct Opened<'a> {
 }
 
 /// [`stand_back`](super::stand_back) for a type of limiter.
-pub(crate) type StandBack = fn(&dyn Any, now_ns: u64, units: Option<u64>) -> Result<(), Denied>;
+pub(crate) type StandBack = fn(&dyn Any, now_ns: u64, units: Option<u64>) -> Verdict;
 
 /// What a queue needs to know of its limiter.
 #[derive(Clone, Copy, Debug)]

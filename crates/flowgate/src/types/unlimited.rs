@@ -7,7 +7,7 @@ use crate::limiter::state::{Exports, LimiterStateError, Numbers};
 use crate::limiter::{RateLimiter, Snapshot};
 use crate::primitive::const_unless_loom;
 use crate::queue::Receipt;
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -90,7 +90,7 @@ impl Engine for NoLimit {
     }
 
     #[inline(always)]
-    fn decide(&self, _: u64, _: impl Amount) -> Result<(), Denied> {
+    fn decide(&self, _: u64, _: impl Amount) -> Verdict {
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Engine for NoLimit {
         }
     }
 
-    fn delay(&self, _: u64, _: u128, _: u64) -> Result<(), Denied> {
+    fn delay(&self, _: u64, _: u128, _: u64) -> Verdict {
         Ok(())
     }
 

@@ -69,7 +69,7 @@ use crate::store::ring::Ring;
 use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
 use crate::types::sliding_window::admitted::{Admitted, Terms};
 use crate::types::sliding_window::by_sums::decides_by_sums;
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::verdict::{Denied, Verdict, duration_from_nanos};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -303,7 +303,7 @@ impl Segments {
     }
 
     /// The result for `n` units at `now_ns`, before the last change, by both quotas. `view` is at the change.
-    fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Verdict {
         if n > view.window.limit {
             return Err(Denied::never(n, view.window.limit));
         }
@@ -313,7 +313,7 @@ impl Segments {
         }
     }
 
-    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -332,13 +332,7 @@ impl Segments {
     /// [`look_by`](Self::look_by) at a time before the last change, by the quota before it, without waiters ahead.
     #[cold]
     #[inline(never)]
-    fn look_before(
-        &self,
-        date_ns: Option<u64>,
-        at_ns: u64,
-        ahead: u128,
-        n: u64,
-    ) -> Result<(), Denied> {
+    fn look_before(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         let past = &self.config.lock().past;
         loop {
             let view = self.view_at_change(past, date_ns);
@@ -533,7 +527,7 @@ impl Segments {
 }
 
 /// The result for `n` units at `now_ns`, by the quota before the last change.
-fn past_admits(past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
+fn past_admits(past: &Past, now_ns: u64, n: u64) -> Verdict {
     match past.admits_at_ns(now_ns, n) - now_ns {
         0 => Ok(()),
         wait_ns => Err(Denied::later(wait_ns.into(), 1)),
@@ -592,12 +586,7 @@ impl Sums for Segments {
     /// At a time before the last change.
     #[cold]
     #[inline(never)]
-    fn take_otherwise(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Option<Result<(), Denied>> {
+    fn take_otherwise(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Option<Verdict> {
         let past = &mut self.config.lock().past;
         // While the lock is held, only decisions change the state.
         let view = self.view_at_change(past, date_ns);

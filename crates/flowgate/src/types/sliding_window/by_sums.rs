@@ -14,7 +14,7 @@ macro_rules! decides_by_sums {
         }
 
         #[inline(always)]
-        fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+        fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict {
             self.take_by(None, now_ns, amount.units(|| self.token))
         }
 
@@ -28,7 +28,7 @@ macro_rules! decides_by_sums {
         }
 
         /// Takes `n` units for a waiter in the queue, with `at_ns` as the time of the grant.
-        fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+        fn grant(&self, at_ns: u64, n: u64) -> Verdict {
             if n == 0 {
                 return Ok(());
             }
@@ -36,12 +36,12 @@ macro_rules! decides_by_sums {
         }
 
         /// The result of [`grant`](Engine::grant) if `ahead` units were taken first, each as early as possible.
-        fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+        fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Verdict {
             self.look_by(Some(at_ns), at_ns, ahead, n)
         }
 
         /// The result of [`look`](Engine::look).
-        fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+        fn look(&self, now_ns: u64, n: u64) -> Verdict {
             self.look_by(None, now_ns, 0, n)
         }
 

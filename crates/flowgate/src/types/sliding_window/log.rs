@@ -78,7 +78,7 @@ use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
 use crate::store::ring::Ring;
 use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::verdict::{Denied, Verdict, duration_from_nanos};
 use alloc::vec::Vec;
 
 /// The most slots that a ring has.
@@ -340,13 +340,7 @@ impl Log {
     }
 
     /// The result for `n` units by both quotas.
-    fn foretell_before(
-        &self,
-        view: &View,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Result<(), Denied> {
+    fn foretell_before(&self, view: &View, date_ns: Option<u64>, now_ns: u64, n: u64) -> Verdict {
         if n > view.window.limit {
             return Err(Denied::never(n, view.window.limit));
         }
@@ -373,7 +367,7 @@ impl Log {
         enough_ns.min(before.since_ns.into())
     }
 
-    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -636,12 +630,7 @@ impl Sums for Log {
 
     #[cold]
     #[inline(never)]
-    fn take_otherwise(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Option<Result<(), Denied>> {
+    fn take_otherwise(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Option<Verdict> {
         let view = self.view(now_ns).perhaps_dated(date_ns);
         if !self.is_before_change(&view) {
             return self.take_slowly(view, now_ns, n);
