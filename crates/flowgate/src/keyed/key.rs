@@ -7,13 +7,13 @@ use super::rule::Terms;
 use super::table::{Names, Who};
 use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, QuotaState, Snapshot, sealed};
+use crate::limiter::{Limiter, QuotaState, Snapshot, own_verbs, sealed};
 use crate::queue::{
     Acquirable, Acquire, Asker, Facts, Grant, Grantee, Opened, Queue, Receipt, Supply, Turn,
     WaitQueue,
 };
-use crate::quota::Quota;
 use crate::quota::policy::Policy;
+use crate::quota::{Quota, Quotas};
 use crate::verdict::Denied;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::sync::Arc;
@@ -573,13 +573,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> sealed::Sealed for KeyLimiter<'_, A, N> {
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.decide(None)
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.decide(Some(n))
-    }
+    own_verbs!();
 
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         self.at(now).decide(Some(n))
@@ -593,30 +587,18 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
         self.at(now).peek_n(n)
     }
 
-    fn take_up_to(&self, n: u64) -> u64 {
-        self.take_up_to(n)
-    }
-
-    fn acquire(&self) -> Acquire<&dyn Limiter> {
-        Acquire::new(self)
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
     fn snapshot(&self) -> Snapshot {
         self.snapshot()
     }
 
     fn policy(&self) -> Option<Policy> {
         let quota = self.quota.unwrap_or_else(|| *self.keyed.keys.force.quota());
-        A::only(&quota).map(|quota| Policy::new(quota, A::IS_STEADY))
+        A::only(quota).map(|quota| Policy::new(quota, A::IS_STEADY))
     }
 
     fn quota_states(&self) -> Option<[QuotaState; 2]> {
-        let quotas = *self.keyed.keys.force.quota();
-        let [first, second] = A::two(&quotas)?;
+        let quotas: Quotas = (*self.keyed.keys.force.quota()).into();
+        let [first, second] = quotas.as_slice().try_into().ok()?;
         let asked = self.asked();
         let (known, waits) = self.keyed.keys.look(self.who(), asked);
         let states = [known.quota_state(0, first), known.quota_state(1, second)];

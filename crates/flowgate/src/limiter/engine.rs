@@ -8,14 +8,14 @@
 //! methods of those that its engine implements. [`Limiter`](super::Limiter) finds them at run time through the functions of the
 //! same names.
 
-use super::reservation::Booking;
+use super::reservation::{Booked, Booking};
 use super::snapshot::{QuotaState, Snapshot};
 use super::state::Exports;
 use crate::clock::Clock;
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::verdict::{Denied, Verdict};
+use crate::verdict::Verdict;
 use core::fmt;
 
 /// The request of a caller that supplies a time.
@@ -136,17 +136,14 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     /// Takes without a clock reading, if that is possible now. `is_held` reports whether waiters come first.
     #[doc(hidden)]
     #[inline(always)]
-    fn takes_unread(&self, request: Request, is_held: impl Fn() -> bool) -> bool {
-        let _ = (request, is_held);
+    fn takes_unread(&self, _request: Request, _is_held: impl Fn() -> bool) -> bool {
         false
     }
 
     /// Notes a time that a caller has supplied to decide `request` by.
     #[doc(hidden)]
     #[inline(always)]
-    fn supplied(&self, now_ns: u64, request: Request) {
-        let _ = (now_ns, request);
-    }
+    fn supplied(&self, _now_ns: u64, _request: Request) {}
 
     /// Takes `amount`, all or none, as no waiter is ahead.
     #[doc(hidden)]
@@ -200,8 +197,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// The state of each of two quotas, without waiters ahead; `None` if there are not two.
     #[doc(hidden)]
-    fn quota_states(&self, now_ns: u64) -> Option<[QuotaState; 2]> {
-        let _ = now_ns;
+    fn quota_states(&self, _now_ns: u64) -> Option<[QuotaState; 2]> {
         None
     }
 
@@ -225,8 +221,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// [`grant`](Self::grant) while `level` units are waited for; fills in what can be revoked later.
     #[doc(hidden)]
-    fn drain(&self, at_ns: u64, n: u64, level: u128, receipts: &mut [Receipt]) -> Verdict {
-        let _ = (level, receipts);
+    fn drain(&self, at_ns: u64, n: u64, _level: u128, _receipts: &mut [Receipt]) -> Verdict {
         self.grant(at_ns, n)
     }
 
@@ -252,15 +247,11 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// Makes new callers ask at the door from now on, or no longer.
     #[doc(hidden)]
-    fn hold(&self, is_held: bool) {
-        let _ = is_held;
-    }
+    fn hold(&self, _is_held: bool) {}
 
     /// The engine's own fields for `Debug`, beside the quota.
     #[doc(hidden)]
-    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
-        let _ = fields;
-    }
+    fn describe(&self, _fields: &mut fmt::DebugStruct<'_, '_>) {}
 
     /// The other capabilities of the engine, for code that does not have its type.
     #[doc(hidden)]
@@ -300,12 +291,7 @@ impl<'a> Capabilities<'a> {
 pub trait Reserves {
     /// Takes `n` units (`None`: one token) now, for use at [`Booking::at_ns`], unless that is more than `max_wait_ns` ahead.
     #[doc(hidden)]
-    fn reserve(
-        &self,
-        now_ns: u64,
-        n: Option<u64>,
-        max_wait_ns: Option<u128>,
-    ) -> Result<Booking, Denied>;
+    fn reserve(&self, now_ns: u64, n: Option<u64>, max_wait_ns: Option<u128>) -> Booked;
 
     /// Cancels a booking, and reports how many units came back.
     #[doc(hidden)]

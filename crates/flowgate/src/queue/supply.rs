@@ -12,8 +12,7 @@ pub trait Supply: Send + Sync {
     fn queue(&self) -> &Queue;
 
     /// [`queue`](Self::queue), for a caller that is about to wait there for `n` units, and asked for them as of `at`.
-    fn open_queue(&self, at: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
-        let _ = (at, n);
+    fn open_queue(&self, _at: Timestamp, _n: u64) -> Result<Opened<'_>, Denied> {
         Ok(Opened {
             queue: self.queue(),
             refusal: None,
@@ -44,14 +43,10 @@ pub trait Supply: Send + Sync {
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]);
 
     /// `n` units that were granted are no longer in use.
-    fn end(&self, n: u64) {
-        let _ = n;
-    }
+    fn end(&self, _n: u64) {}
 
     /// Notes what has happened in the queue.
-    fn note(&self, event: Event<'_>) {
-        let _ = event;
-    }
+    fn note(&self, _event: Event<'_>) {}
 }
 
 /// A queue that a caller is about to enter.

@@ -2,12 +2,12 @@
 
 use crate::clock::Clock;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Request, Reserves, Times};
-use crate::limiter::reservation::Booking;
+use crate::limiter::reservation::{Booked, Booking};
 use crate::limiter::state::{Exports, LimiterStateError, Numbers};
 use crate::limiter::{RateLimiter, Snapshot};
 use crate::primitive::const_unless_loom;
 use crate::queue::Receipt;
-use crate::verdict::{Denied, Verdict};
+use crate::verdict::Verdict;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -128,7 +128,7 @@ impl Exports for NoLimit {
 }
 
 impl Reserves for NoLimit {
-    fn reserve(&self, now_ns: u64, n: Option<u64>, _: Option<u128>) -> Result<Booking, Denied> {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, _: Option<u128>) -> Booked {
         Ok(Booking {
             units: n.unwrap_or(1),
             at_ns: now_ns,

@@ -51,8 +51,7 @@ pub(crate) trait Sums {
 
     /// Returns the sum at `position`. The newest sum may not be in the ring yet.
     #[inline(always)]
-    fn sum_seen(&self, view: &Seen<Self>, position: u64) -> Self::Sum {
-        let _ = view;
+    fn sum_seen(&self, _view: &Seen<Self>, position: u64) -> Self::Sum {
         self.sum(position)
     }
 

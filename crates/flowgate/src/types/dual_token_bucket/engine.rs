@@ -5,7 +5,7 @@ use crate::algorithm::dual_token_bucket::{self as algorithm, State};
 use crate::clock::Clock;
 use crate::limiter::builder::Build;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Reserves, Times};
-use crate::limiter::reservation::Booking;
+use crate::limiter::reservation::{Booked, Booking};
 use crate::limiter::{QuotaState, Snapshot};
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
 use crate::queue::Receipt;
@@ -13,7 +13,7 @@ use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Quotas};
 use crate::store::cell::Cell;
 use crate::store::cell::MovingBase as _;
-use crate::verdict::{Denied, Verdict, duration_from_nanos};
+use crate::verdict::{Verdict, duration_from_nanos};
 use core::fmt;
 
 /// Two token buckets that are decided together.
@@ -247,12 +247,7 @@ impl Engine for Dual {
 }
 
 impl Reserves for Dual {
-    fn reserve(
-        &self,
-        now_ns: u64,
-        n: Option<u64>,
-        max_wait_ns: Option<u128>,
-    ) -> Result<Booking, Denied> {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, max_wait_ns: Option<u128>) -> Booked {
         self.cell.update_state(|parameters, state| {
             let n = n.unwrap_or(parameters.units_per_token);
             let booked = parameters.reserve(state, now_ns, n, max_wait_ns);

@@ -7,7 +7,7 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{
     Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
 };
-use crate::limiter::reservation::Booking;
+use crate::limiter::reservation::{Booked, Booking};
 use crate::primitive::Ordering;
 use crate::primitive::thread_number::thread_number;
 use crate::queue::Receipt;
@@ -193,12 +193,7 @@ impl<M: Mode> Engine for Bucket<M> {
 }
 
 impl<M: Mode> Reserves for Bucket<M> {
-    fn reserve(
-        &self,
-        now_ns: u64,
-        n: Option<u64>,
-        max_wait_ns: Option<u128>,
-    ) -> Result<Booking, Denied> {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, max_wait_ns: Option<u128>) -> Booked {
         self.word.update(now_ns, |view| {
             let parameters = &view.parameters;
             let (n, most) = (

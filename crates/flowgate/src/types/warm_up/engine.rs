@@ -6,7 +6,7 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{
     Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
 };
-use crate::limiter::reservation::Booking;
+use crate::limiter::reservation::{Booked, Booking};
 use crate::primitive::Ordering;
 use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
@@ -104,12 +104,7 @@ impl Engine for Warming {
 }
 
 impl Reserves for Warming {
-    fn reserve(
-        &self,
-        now_ns: u64,
-        n: Option<u64>,
-        max_wait_ns: Option<u128>,
-    ) -> Result<Booking, Denied> {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, max_wait_ns: Option<u128>) -> Booked {
         self.cell.update_state(|parameters, state| {
             let (curve, n) = (&parameters.curve, n.unwrap_or(parameters.units_per_token));
             if n > parameters.burst_units {
