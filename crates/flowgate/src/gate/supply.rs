@@ -2,7 +2,6 @@
 
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::Limiter;
 use crate::limiter::sealed::{Identity, Plumbing, Sealed};
 use crate::queue::{Asker, Facts, Grantee, Queue, Receipt, Supply};
 use crate::verdict::Denied;
@@ -12,10 +11,6 @@ use core::time::Duration;
 impl Sealed for Gate {
     fn supply(&self) -> Plumbing<'_> {
         Plumbing(self)
-    }
-
-    fn limiter(&self) -> Option<&dyn Limiter> {
-        None
     }
 
     fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {

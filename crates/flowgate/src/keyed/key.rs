@@ -442,12 +442,6 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         let release = || self.keyed.keys.release(self.who());
         self.keyed.queues.leave(entered, release);
     }
-
-    fn leave_queue(&mut self) {
-        if let Some(entered) = self.guest.take() {
-            self.leave(&entered);
-        }
-    }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Drop for KeyLimiter<'_, A, N> {
@@ -460,11 +454,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyLimiter<'_, A, N> {
     type Granted = Grant;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
-        let answer = turn.poll(self, waker);
-        if answer.is_ready() {
-            self.leave_queue();
-        }
-        answer
+        self.poll_turn(turn, waker)
     }
 
     fn abandon(&mut self, turn: &mut Turn) {
@@ -551,8 +541,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyWait for KeyLimiter<'_, A, N> {
         granted
     }
 
-    fn leave_its_queue(&mut self) {
-        self.leave_queue();
+    fn leave_queue(&mut self) {
+        if let Some(entered) = self.guest.take() {
+            self.leave(&entered);
+        }
     }
 }
 

@@ -120,7 +120,7 @@ impl KeyedLimiterConfig {
             }
             #[cfg(not(feature = "std"))]
             LimiterKind::Aligned => {
-                return Err(QuotaError::new(crate::quota::Reason::NoWallClock).into());
+                return Err(QuotaError::new(crate::quota::Reason::NO_WALL_CLOCK).into());
             }
             LimiterKind::Segmented => {
                 AnyKeyed::SegmentedWindow(built(Keyed::segmented_window(quota), clock, keys)?)

@@ -89,12 +89,6 @@ impl<P: Deref<Target = KeyedConcurrencyLimit>> KeyPermits<P> {
         let release = || self.at.limit.in_flight.release(&self.at.place);
         self.at.limit.queues.leave(entered, release);
     }
-
-    fn leave_queue(&mut self) {
-        if let Some(entered) = self.guest.take() {
-            self.leave(&entered);
-        }
-    }
 }
 
 impl KeyedConcurrencyLimit {
@@ -185,8 +179,10 @@ impl<P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync> KeyWait for
         Permit::new(self.at.clone(), granted.units)
     }
 
-    fn leave_its_queue(&mut self) {
-        self.leave_queue();
+    fn leave_queue(&mut self) {
+        if let Some(entered) = self.guest.take() {
+            self.leave(&entered);
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! What is alike in the engines over a [ring of sums](crate::store::ring::sums), of which the segmented window is the other.
+//! The common part of the engines over a [ring of sums](crate::store::ring::sums): this one and the segmented window.
 
-/// The methods of an [`Engine`](crate::limiter::engine::Engine) with the fields `limit` and `token` that follow from its
-/// [`Sums`](crate::store::ring::sums::Sums), its `look_by` and its `seen_at`.
+/// The methods of an [`Engine`](crate::limiter::engine::Engine) that follow from its sums.
+///
+/// They use the methods of [`Sums`](crate::store::ring::sums::Sums), `look_by` and `seen_at`, and the fields `limit` and `token`.
 macro_rules! decides_by_sums {
     () => {
         /// The number of units per token.

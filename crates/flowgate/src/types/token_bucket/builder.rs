@@ -169,7 +169,7 @@ impl Settings {
             QuotaError::in_range("a maximum debt", debt, 0, Parameters::most_debt(&quota))?;
         }
         if !matches!(self.alignment, Alignment::Free) && self.refill != Refill::Interval {
-            return Err(QuotaError::new(Reason::AlignedWithoutInterval));
+            return Err(QuotaError::new(Reason::ALIGNED_WITHOUT_INTERVAL));
         }
         let aligned_ns = self.alignment.begins_ns(clock);
         let now_ns = clock.latest().as_nanos();
