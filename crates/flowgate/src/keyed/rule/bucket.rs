@@ -58,10 +58,7 @@ fn free_at(cell: u64) -> u128 {
 
 /// Returns the parity of the generation, in the bits of a cell.
 fn parity(terms: &Terms) -> u64 {
-    match terms.reading.is_odd() {
-        true => PARITY,
-        false => 0,
-    }
+    PARITY * u64::from(terms.reading.is_odd())
 }
 
 /// Returns a cell with its class, or with the largest class if no key with per-key terms has left anything.
