@@ -21,9 +21,9 @@ use crate::pacing_limiter::{Margin, PacingLimiter};
 use crate::plan::{Late, Pace, Plan};
 use crate::pool::Job;
 use crate::report::nanos;
-use crate::schedule::{Extent, Schedule};
 use crate::stop::Stop;
 use crate::worker::Shared;
+use flowgate_schedule::{Extent, Schedule};
 
 /// How long after the end of the schedule late requests may still be sent. Without this bound, a server that never
 /// responds would keep the run going until all requests have timed out.

@@ -32,10 +32,10 @@ use crate::pacing::Sends;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
 use crate::progress::Progress;
 use crate::report::{Connections, Report};
-use crate::schedule::Times;
 use crate::shard::{Link, Part, Start, Warmth};
 use crate::stop::Stop;
 use crate::target::Target;
+use flowgate_schedule::Times;
 
 /// Time between the end of warming up and the first request, in which every task gets ready.
 const LEAD_IN: Duration = Duration::from_millis(5);

@@ -55,7 +55,6 @@ mod plan;
 mod pool;
 mod progress;
 mod report;
-mod schedule;
 mod shard;
 mod spread;
 mod stop;
@@ -69,6 +68,10 @@ pub use connection::{ConnectOptions, HttpVersion, TlsError, Trust};
 pub use counts::{RequestCounts, Statuses};
 pub use engine::{RunError, run, run_watched};
 pub use failure::{Failure, TlsFault};
+pub use flowgate_schedule::{
+    Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
+    Times,
+};
 pub use origin::Origin;
 pub use pacer::Pacer;
 pub use pacing::{Busiest, Cluster, Pacing};
@@ -77,10 +80,6 @@ pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
 pub use progress::Progress;
 pub use report::{
     Asked, Connections, Curves, Guarantee, PacingMode, Report, ReportError, Window, html,
-};
-pub use schedule::{
-    Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
-    Times,
 };
 pub use spread::{Quantile, Spread};
 pub use stop::Stop;

@@ -11,8 +11,8 @@ use hyper::{Method, Request, Uri};
 use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
 use crate::report::{Asked, Guarantee, PacingMode};
-use crate::schedule::{Extent, Schedule};
 use crate::target::Target;
+use flowgate_schedule::{Extent, Schedule};
 
 /// Maximum number of connections of one run.
 ///

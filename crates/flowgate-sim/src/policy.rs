@@ -1,0 +1,307 @@
+//! What decides on requests: a limiter of flowgate, or something else.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate::{
+    Acquire, AnyKeyed, ConcurrencyLimit, Denied, FixedWindow, Gate, Keyed, KeyedError,
+    KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind, ManualClock, OwnedPermit, Permit,
+    QuotaError, Timestamp,
+};
+
+use crate::bound::AdmissionBound;
+
+/// A request, as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Whose it is.
+    pub key: u64,
+    /// How many tokens it takes.
+    pub cost: u64,
+    /// Which attempt it is: 1 for the first.
+    pub attempt: u32,
+    /// How long its client will still wait, if it gives up at all.
+    pub patience: Option<Duration>,
+}
+
+/// What a policy answers.
+pub enum Decision {
+    /// The request goes ahead.
+    Admit(Held),
+    /// The request is refused.
+    Refuse {
+        /// When to come back, if that is known.
+        retry_after: Option<Duration>,
+    },
+    /// The request waits.
+    Wait(Wait),
+}
+
+/// A wait for an admission. It is polled when its waker is woken.
+pub type Wait = Pin<Box<dyn Future<Output = Result<Held, Denied>>>>;
+
+/// What an admitted request holds until it is over, such as a permit. It is given back when this is dropped.
+#[derive(Default)]
+pub struct Held(Holding);
+
+/// The usual ones need no memory of their own.
+#[derive(Default)]
+enum Holding {
+    #[default]
+    Nothing,
+    Permit {
+        _permit: OwnedPermit,
+    },
+    GatePermit {
+        _permit: Permit<Arc<Gate>>,
+    },
+    Other {
+        _held: Box<dyn Any>,
+    },
+}
+
+impl Held {
+    /// Nothing.
+    pub fn nothing() -> Self {
+        Self(Holding::Nothing)
+    }
+
+    /// Something that is dropped when the request is over.
+    pub fn new(held: impl Any) -> Self {
+        let _held: Box<dyn Any> = Box::new(held);
+        Self(Holding::Other { _held })
+    }
+
+    fn permit(_permit: OwnedPermit) -> Self {
+        Self(Holding::Permit { _permit })
+    }
+
+    fn gate_permit(_permit: Permit<Arc<Gate>>) -> Self {
+        Self(Holding::GatePermit { _permit })
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Holding::Nothing => "Held(nothing)",
+            _ => "Held",
+        })
+    }
+}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admit(held) => f.debug_tuple("Admit").field(held).finish(),
+            Self::Refuse { retry_after } => f
+                .debug_struct("Refuse")
+                .field("retry_after", retry_after)
+                .finish(),
+            Self::Wait(_) => f.write_str("Wait"),
+        }
+    }
+}
+
+/// What decides on requests. Its limiters go by the clock that the [`Simulation`](crate::Simulation) moves.
+pub trait AdmissionPolicy {
+    /// Decides on a request.
+    fn decide(&mut self, request: &Request) -> Decision;
+
+    /// A request that was admitted is over: after `took`, and whether it was served.
+    fn finished(&mut self, request: &Request, took: Duration, is_served: bool) {
+        let _ = (request, took, is_served);
+    }
+
+    /// Returns the most tokens that are admitted in any window of this length, if there is such a bound (default: none).
+    fn bound(&self, window: Duration) -> Option<AdmissionBound> {
+        let _ = window;
+        None
+    }
+}
+
+/// No limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unprotected;
+
+impl AdmissionPolicy for Unprotected {
+    fn decide(&mut self, _: &Request) -> Decision {
+        Decision::Admit(Held::nothing())
+    }
+}
+
+/// A limiter of flowgate: for all requests, or for each key.
+///
+/// ```
+/// use flowgate::{LimiterConfig, ManualClock};
+/// use flowgate_sim::{AdmissionPolicy, LimiterPolicy};
+/// use std::time::Duration;
+///
+/// let config: LimiterConfig = "fixed 100/s".parse()?;
+/// let policy = LimiterPolicy::from_config(&config, &ManualClock::new())?;
+/// let bound = policy.bound(Duration::from_secs(1)).expect("a window has a bound");
+/// assert_eq!(bound.tokens, 199);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LimiterPolicy {
+    limiter: AnyLimiter,
+    longest_wait: Option<Duration>,
+    /// What the limiter, or that of each key, was made from.
+    config: Option<LimiterConfig>,
+}
+
+#[derive(Clone, Debug)]
+enum AnyLimiter {
+    Rate(Arc<dyn Limiter>),
+    Keyed(AnyKeyed),
+    Concurrency(Arc<ConcurrencyLimit>),
+    Gate(Arc<Gate>),
+}
+
+impl LimiterPolicy {
+    /// Creates the limiter that `config` describes. [`bound`](AdmissionPolicy::bound) reports what it guarantees.
+    ///
+    /// The windows of an `aligned` limiter begin with the run, so that each run is the same.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`] if a limiter of this kind does not accept the quotas.
+    pub fn from_config(config: &LimiterConfig, time: &ManualClock) -> Result<Self, QuotaError> {
+        let limiter: Arc<dyn Limiter> = match (config.kind(), config.quotas()) {
+            (LimiterKind::Aligned, Some(quotas)) if quotas.len() == 1 => {
+                let window = FixedWindow::builder(quotas.as_slice()[0]).clock(time);
+                Arc::new(window.align(Timestamp::ORIGIN).build()?)
+            }
+            _ => config.build_on(time)?,
+        };
+        Ok(Self {
+            config: Some(*config),
+            ..Self::rate(limiter)
+        })
+    }
+
+    /// Creates a limiter for each key, with room for `keys` active keys, as [`from_config`](Self::from_config) does.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`KeyedError`] if limiters of this kind do not accept the quotas, or if there is no room for that many keys.
+    pub fn from_keyed_config(
+        config: &KeyedLimiterConfig,
+        time: &ManualClock,
+        keys: usize,
+    ) -> Result<Self, KeyedError> {
+        let each = config.each();
+        let limiter = match (each.kind(), each.quotas()) {
+            (LimiterKind::Aligned, Some(quotas)) if quotas.len() == 1 => {
+                let windows = Keyed::fixed_window(quotas.as_slice()[0]).clock(time);
+                let windows = windows.align(Timestamp::ORIGIN).capacity(keys)?;
+                AnyKeyed::FixedWindow(Arc::new(windows))
+            }
+            _ => config.build_on(time, keys)?,
+        };
+        Ok(Self {
+            config: Some(each),
+            ..Self::keyed(limiter)
+        })
+    }
+
+    /// Refuses what a rate limiter refuses.
+    pub fn rate(limiter: Arc<dyn Limiter>) -> Self {
+        Self::of(AnyLimiter::Rate(limiter))
+    }
+
+    /// Refuses what the limiter of a key refuses.
+    pub fn keyed(limiter: AnyKeyed) -> Self {
+        Self::of(AnyLimiter::Keyed(limiter))
+    }
+
+    /// Refuses what there is no permit for.
+    pub fn concurrency(limit: Arc<ConcurrencyLimit>) -> Self {
+        Self::of(AnyLimiter::Concurrency(limit))
+    }
+
+    /// Refuses what one of several limits refuses.
+    pub fn gate(gate: Arc<Gate>) -> Self {
+        Self::of(AnyLimiter::Gate(gate))
+    }
+
+    /// Lets requests wait for so long (default: they do not wait).
+    pub fn wait(mut self, longest: Duration) -> Self {
+        self.longest_wait = Some(longest);
+        self
+    }
+
+    fn of(limiter: AnyLimiter) -> Self {
+        Self {
+            limiter,
+            longest_wait: None,
+            config: None,
+        }
+    }
+
+    fn try_acquire(&self, request: &Request) -> Result<Held, Denied> {
+        let cost = request.cost;
+        match &self.limiter {
+            AnyLimiter::Rate(limiter) => limiter.try_acquire_n(cost).map(|()| Held::nothing()),
+            // Without a handle on the key's limiter, if that is possible.
+            AnyLimiter::Keyed(keyed) if cost == 1 => {
+                keyed.try_acquire(&request.key).map(|()| Held::nothing())
+            }
+            AnyLimiter::Keyed(keyed) => {
+                let limiter = keyed.key(&request.key);
+                limiter.try_acquire_n(cost).map(|()| Held::nothing())
+            }
+            AnyLimiter::Concurrency(limit) => limit.try_acquire_owned().map(Held::permit),
+            AnyLimiter::Gate(gate) => gate.try_acquire_owned().map(Held::gate_permit),
+        }
+    }
+
+    fn acquire(&self, request: &Request, patience: Duration) -> Wait {
+        let cost = request.cost;
+        match &self.limiter {
+            AnyLimiter::Rate(limiter) => {
+                let wait = Acquire::new(Arc::clone(limiter)).n(cost).within(patience);
+                Box::pin(async move { wait.await.map(|_| Held::nothing()) })
+            }
+            AnyLimiter::Keyed(keyed) => {
+                let limiter = keyed.key(&request.key);
+                let wait = Acquire::new(limiter).n(cost).within(patience);
+                Box::pin(async move { wait.await.map(|_| Held::nothing()) })
+            }
+            AnyLimiter::Concurrency(limit) => {
+                let wait = limit.acquire_owned().within(patience);
+                Box::pin(async move { wait.await.map(Held::permit) })
+            }
+            AnyLimiter::Gate(gate) => {
+                let wait = gate.acquire_owned().within(patience);
+                Box::pin(async move { wait.await.map(Held::gate_permit) })
+            }
+        }
+    }
+}
+
+impl AdmissionPolicy for LimiterPolicy {
+    fn decide(&mut self, request: &Request) -> Decision {
+        match (self.try_acquire(request), self.longest_wait) {
+            (Ok(held), _) => Decision::Admit(held),
+            (Err(denied), None) => Decision::Refuse {
+                retry_after: denied.retry_after(),
+            },
+            (Err(_), Some(longest)) => {
+                let patience = request.patience.unwrap_or(longest).min(longest);
+                Decision::Wait(self.acquire(request, patience))
+            }
+        }
+    }
+
+    fn bound(&self, window: Duration) -> Option<AdmissionBound> {
+        let tokens = AdmissionBound::of_config(self.config.as_ref()?, window)?;
+        let is_per_key = matches!(self.limiter, AnyLimiter::Keyed(_));
+        Some(AdmissionBound { tokens, is_per_key })
+    }
+}
