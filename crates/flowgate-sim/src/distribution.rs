@@ -46,7 +46,7 @@ enum Kind {
         rare: Duration,
         share: f64,
     },
-    Sampled(Arc<[Duration]>),
+    Empirical(Arc<[Duration]>),
 }
 
 impl Distribution {
@@ -60,9 +60,11 @@ impl Distribution {
         Self(Kind::Exponential(mean))
     }
 
-    /// One of `samples`, each with the same probability; always 0 if there are none.
-    pub fn sampled(samples: impl Into<Arc<[Duration]>>) -> Self {
-        Self(Kind::Sampled(samples.into()))
+    /// One of `durations`, each with the same probability; always 0 if there are none.
+    ///
+    /// [`DurationReader`](crate::DurationReader) reads them from a file.
+    pub fn empirical(durations: impl Into<Arc<[Duration]>>) -> Self {
+        Self(Kind::Empirical(durations.into()))
     }
 
     /// Returns the mean.
@@ -72,9 +74,10 @@ impl Distribution {
             Kind::Bimodal { usual, rare, share } => {
                 nanos(usual.as_nanos() as f64 * (1.0 - share) + rare.as_nanos() as f64 * share)
             }
-            Kind::Sampled(samples) => {
-                let sum: u128 = samples.iter().map(Duration::as_nanos).sum();
-                nanos(sum as f64 / samples.len().max(1) as f64)
+            Kind::Empirical(durations) => {
+                let sum: u128 = durations.iter().map(Duration::as_nanos).sum();
+                let count = durations.len().max(1) as u128;
+                Duration::from_nanos(u64::try_from((sum + count / 2) / count).unwrap_or(u64::MAX))
             }
         }
     }
@@ -94,8 +97,10 @@ impl Distribution {
                 true => whole(*rare),
                 false => whole(*usual),
             },
-            Kind::Sampled(samples) if samples.is_empty() => 0,
-            Kind::Sampled(samples) => whole(samples[random.below(samples.len() as u64) as usize]),
+            Kind::Empirical(durations) if durations.is_empty() => 0,
+            Kind::Empirical(durations) => {
+                whole(durations[random.below(durations.len() as u64) as usize])
+            }
         }
     }
 }
@@ -143,7 +148,7 @@ impl fmt::Display for Distribution {
                 let (usual, rare) = (in_words(*usual), in_words(*rare));
                 write!(f, "bimodal {usual} {rare} {}", in_percent(*share))
             }
-            Kind::Sampled(samples) => write!(f, "{} samples", samples.len()),
+            Kind::Empirical(durations) => write!(f, "{} recorded", durations.len()),
         }
     }
 }

@@ -31,6 +31,7 @@ pub struct Traffic {
     pub(crate) keys: Keys,
     pub(crate) cost: u64,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) retries: Option<Retries>,
 }
 
@@ -101,6 +102,7 @@ impl Traffic {
             keys: Keys::one(),
             cost: 1,
             deadline: None,
+            attempt_timeout: None,
             retries: None,
         }
     }
@@ -128,7 +130,15 @@ impl Traffic {
         self
     }
 
-    /// Sets that clients try again after a refusal or a failure (default: they do not).
+    /// Sets how long a client waits for the answer to each attempt (default: until the deadline).
+    ///
+    /// After that it tries again, if it has retries left. The server still serves the attempt that was abandoned.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets that clients try again after a refusal, a failure or a timeout (default: they do not).
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = Some(retries);
         self

@@ -3,5 +3,6 @@
 mod clients;
 mod closed_forms;
 mod faults;
+mod golden;
 mod limiters;
 mod scenarios;
