@@ -17,7 +17,9 @@ if has_flag --quick "$@"; then quick=1; fi
 
 need_command cargo "the Rust toolchain, from https://rustup.rs"
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+# One for each form, so that the quick one does not disturb tests that run in the other.
 folder=$target/package/unpacked
+if [ "$quick" = 1 ]; then folder=$target/package/read; fi
 failed=0
 fail() {
     echo "ci/package.sh: $*" >&2

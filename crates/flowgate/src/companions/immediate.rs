@@ -71,7 +71,7 @@ pub trait ImmediateLimit: Send + Sync {
     /// Returns [`QuotaError`], and changes nothing, if the limiter has no quota, or does not accept this one.
     fn replace_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let _ = quota;
-        Err(QuotaError::new(Reason::NotByQuota))
+        Err(QuotaError::new(Reason::NOT_BY_QUOTA))
     }
 }
 
