@@ -39,7 +39,7 @@ pub(super) struct Window {
     since: Timestamp,
     /// None: the beginning of the window was not heard.
     policy: Option<Policy>,
-    /// What is added to the lengths that responses tell.
+    /// Added to the lengths that responses tell.
     longer: Duration,
 }
 
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What is kept of a response received at this millisecond after the test's beginning, which was at 1,000.25 s.
+    /// The window after a response received at this millisecond after the test's beginning, which was at 1,000.25 s.
     fn heard(before: Option<Window>, at_ms: u64, ends_ms: u64, remaining: u64) -> Window {
         let epoch_ms = 1_000_250;
         let reset = Reset {
