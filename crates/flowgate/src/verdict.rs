@@ -4,6 +4,9 @@ use core::fmt;
 use core::num::{NonZeroU8, NonZeroU64};
 use core::time::Duration;
 
+/// The verdict on an operation: it goes ahead, or why not.
+pub type Verdict = Result<(), Denied>;
+
 /// A refusal: the operation may not go ahead now, and nothing was taken.
 ///
 /// [`retry_after`](Self::retry_after) reports how long to wait. It computes the wait only when it is called, so a refusal costs

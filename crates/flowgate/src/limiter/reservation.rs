@@ -1,5 +1,6 @@
 use crate::clock::{Clock, Timestamp};
 use crate::queue::Receipt;
+use crate::verdict::Denied;
 use core::fmt;
 use core::time::Duration;
 
@@ -24,6 +25,9 @@ pub struct Reservation<'a> {
     pub(crate) limiter: &'a dyn Revoke,
     pub(crate) booking: Booking,
 }
+
+/// The answer to a request for a reservation.
+pub type Booked = Result<Booking, Denied>;
 
 /// What a reservation holds: units, and the time from which they may be used.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod admitted;
 mod builder;
+pub(crate) mod by_sums;
 mod log;
 #[cfg(all(test, flowgate_loom))]
 mod model;
