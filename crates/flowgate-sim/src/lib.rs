@@ -20,7 +20,7 @@ pub use distribution::Distribution;
 pub use error::TextError;
 pub use keys::Keys;
 pub use log::{
-    DurationReader, KeyNames, LogError, LogFormat, LogProgress, LogReader, MalformedLine,
+    DurationReader, LogError, LogFormat, LogKeys, LogProgress, LogReader, MalformedLine,
     MalformedLines, RecordedDurations, RecordedLog,
 };
 pub use outcome::{KeyCounts, Latency, OutcomeCounts, RunOutcome, TimeSlot};

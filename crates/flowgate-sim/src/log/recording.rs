@@ -23,7 +23,7 @@ pub struct RecordedLog {
     /// The requests, by time. There is at least one.
     pub requests: Arc<[Recorded]>,
     /// The names of their keys.
-    pub keys: KeyNames,
+    pub keys: LogKeys,
     /// The field that is the key, or `None` if all requests have one key.
     pub key: Option<String>,
     /// The format.
@@ -56,9 +56,9 @@ impl RecordedLog {
 ///
 /// Key number 0 is the first one in the log.
 #[derive(Clone, Default)]
-pub struct KeyNames(IndexSet<Box<[u8]>>);
+pub struct LogKeys(IndexSet<Box<[u8]>>);
 
-impl KeyNames {
+impl LogKeys {
     /// Returns the name of a key. Bytes that are not UTF-8 are replaced.
     pub fn name(&self, key: u64) -> Option<Cow<'_, str>> {
         let name = self.0.get_index(usize::try_from(key).ok()?)?;
@@ -84,9 +84,9 @@ impl KeyNames {
     }
 }
 
-impl fmt::Debug for KeyNames {
+impl fmt::Debug for LogKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyNames({})", self.len())
+        write!(f, "LogKeys({})", self.len())
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Recording {
     /// With times since 1970, or since the log's own zero.
     requests: Vec<Recorded>,
-    keys: KeyNames,
+    keys: LogKeys,
     name_bytes: usize,
     newest: Duration,
     backward: u64,
@@ -114,7 +114,7 @@ impl Recording {
     pub(crate) fn new(max_requests: usize, max_backward: Duration) -> Self {
         Self {
             requests: Vec::new(),
-            keys: KeyNames::default(),
+            keys: LogKeys::default(),
             name_bytes: 0,
             newest: Duration::ZERO,
             backward: 0,
@@ -174,7 +174,7 @@ impl Recording {
     }
 
     /// Sorts the requests, and spreads those of each second.
-    pub(crate) fn complete(mut self, spreads: bool) -> (Arc<[Recorded]>, KeyNames) {
+    pub(crate) fn complete(mut self, spreads: bool) -> (Arc<[Recorded]>, LogKeys) {
         let requests = &mut self.requests;
         if self.backward > 0 {
             // Those of one time stay as they are.
