@@ -14,7 +14,7 @@ use crate::traffic::{Arrivals, Recorded};
 
 /// The most bytes that the names of keys may take, for each request of the limit.
 const NAME_BYTES: usize = 32;
-const SECOND: Duration = Duration::from_secs(1);
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// What a log has.
 #[derive(Clone, Debug)]
@@ -182,11 +182,11 @@ impl Recording {
         }
         let begin = requests.first().map_or(Duration::ZERO, |first| first.at);
         for together in requests.chunk_by_mut(|one, next| one.at == next.at) {
-            let distance = SECOND.as_nanos() as f64 / together.len() as f64;
+            let count = together.len() as u64;
             for (index, request) in together.iter_mut().enumerate() {
                 request.at -= begin;
                 if spreads {
-                    request.at += Duration::from_nanos((distance * index as f64) as u64);
+                    request.at += Duration::from_nanos(SECOND_NS * index as u64 / count);
                 }
             }
         }
