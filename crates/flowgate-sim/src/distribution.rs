@@ -5,9 +5,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::TextError;
 use crate::random::Random;
-use crate::text::{duration, number, share};
+use crate::text::{duration, in_percent, in_words, number, share};
 
 /// A distribution of durations.
 ///
@@ -27,7 +29,8 @@ use crate::text::{duration, number, share};
 /// assert_eq!(service.to_string(), "bimodal 5ms 50ms 10%");
 /// # Ok::<(), flowgate_sim::TextError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Distribution(Kind);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -138,14 +141,29 @@ impl FromStr for Distribution {
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Constant(duration) => write!(f, "{duration:?}"),
-            Kind::Exponential(mean) => write!(f, "exponential {mean:?}"),
-            Kind::Lognormal { mean, sigma } => write!(f, "lognormal {mean:?} {sigma}"),
+            Kind::Constant(duration) => f.write_str(&in_words(*duration)),
+            Kind::Exponential(mean) => write!(f, "exponential {}", in_words(*mean)),
+            Kind::Lognormal { mean, sigma } => write!(f, "lognormal {} {sigma}", in_words(*mean)),
             Kind::Bimodal { usual, rare, share } => {
-                write!(f, "bimodal {usual:?} {rare:?} {}%", share * 100.0)
+                let (usual, rare) = (in_words(*usual), in_words(*rare));
+                write!(f, "bimodal {usual} {rare} {}", in_percent(*share))
             }
             Kind::Empirical(durations) => write!(f, "{} recorded durations", durations.len()),
         }
+    }
+}
+
+impl TryFrom<String> for Distribution {
+    type Error = TextError;
+
+    fn try_from(text: String) -> Result<Self, TextError> {
+        text.parse()
+    }
+}
+
+impl From<Distribution> for String {
+    fn from(distribution: Distribution) -> Self {
+        distribution.to_string()
     }
 }
 

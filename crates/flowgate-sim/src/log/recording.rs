@@ -54,9 +54,9 @@ impl RecordedLog {
 
 /// The names of the keys of a log.
 ///
-/// Key number 0 is the first one in the log.
-#[derive(Clone, Default)]
-pub struct LogKeys(IndexSet<Box<[u8]>>);
+/// Key number 0 is the first one in the log. A clone shares the names.
+#[derive(Clone)]
+pub struct LogKeys(Arc<IndexSet<Box<[u8]>>>);
 
 impl LogKeys {
     /// Returns the name of a key. Bytes that are not UTF-8 are replaced.
@@ -73,14 +73,6 @@ impl LogKeys {
     /// Returns whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// The number of a key, which may be new.
-    fn number(&mut self, name: &[u8]) -> usize {
-        match self.0.get_index_of(name) {
-            Some(index) => index,
-            None => self.0.insert_full(name.into()).0,
-        }
     }
 }
 
@@ -101,7 +93,7 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Recording {
     /// With times since 1970, or since the log's own zero.
     requests: Vec<Recorded>,
-    keys: LogKeys,
+    keys: IndexSet<Box<[u8]>>,
     name_bytes: usize,
     newest: Duration,
     backward: u64,
@@ -114,7 +106,7 @@ impl Recording {
     pub(crate) fn new(max_requests: usize, max_backward: Duration) -> Self {
         Self {
             requests: Vec::new(),
-            keys: LogKeys::default(),
+            keys: IndexSet::new(),
             name_bytes: 0,
             newest: Duration::ZERO,
             backward: 0,
@@ -156,15 +148,17 @@ impl Recording {
         self.backward += u64::from(back > Duration::ZERO);
         self.newest = self.newest.max(at);
         self.is_rounded &= request.at.is_rounded;
-        let known = self.keys.len();
-        let key = self.keys.number(request.key);
-        if self.keys.len() > known {
-            self.name_bytes += request.key.len();
-            let limit = self.max_requests.saturating_mul(NAME_BYTES);
-            if self.name_bytes > limit {
-                return Err(LogError::TooManyKeys { limit });
+        let key = match self.keys.get_index_of(request.key) {
+            Some(key) => key,
+            None => {
+                self.name_bytes += request.key.len();
+                let limit = self.max_requests.saturating_mul(NAME_BYTES);
+                if self.name_bytes > limit {
+                    return Err(LogError::TooManyKeys { limit });
+                }
+                self.keys.insert_full(request.key.into()).0
             }
-        }
+        };
         self.requests.push(Recorded {
             at,
             key: key as u64,
@@ -190,6 +184,6 @@ impl Recording {
                 }
             }
         }
-        (self.requests.into(), self.keys)
+        (self.requests.into(), LogKeys(Arc::new(self.keys)))
     }
 }

@@ -404,7 +404,7 @@ fn a_log_is_replayed_against_a_limit_for_each_key() {
     });
     let outcome = outcome.expect("infallible");
     assert_eq!(outcome.counts.operations, 300);
-    let refused = |key: u64| outcome.keys[&key].attempts - outcome.keys[&key].admitted;
+    let refused = |key: u64| outcome.keys[key].attempts - outcome.keys[key].admitted;
     assert_eq!(
         (log.keys.name(0).as_deref(), refused(0)),
         (Some("busy"), 100)

@@ -3,5 +3,7 @@
 mod clients;
 mod closed_forms;
 mod faults;
+mod golden;
 mod limiters;
 mod logs;
+mod scenarios;
