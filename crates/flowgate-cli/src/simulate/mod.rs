@@ -1,3 +1,3 @@
 //! `flowgate simulate`: what limits do to traffic, in virtual time.
 
-mod report;
+pub(crate) mod report;

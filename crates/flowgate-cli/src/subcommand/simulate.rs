@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flowgate_sim::{
-    ArrivalsConfig, Distribution, Fault, Keys, LimitConfig, QueueOrder, Retries, Scenario, Server,
-    TrafficConfig,
+    ArrivalsConfig, Distribution, Fault, Keys, LimitConfig, QueueOrder, Retries, Scenario,
+    ScenarioError, Server, TrafficConfig,
 };
 
 use crate::argument::{duration, share};
 use crate::exit::{Exit, Refusal, exit_codes, print};
+use crate::simulate::report::{Comparison, Description, TextStyle};
 
 const EXPLANATION: &str = concat!(
     "\
@@ -232,13 +233,24 @@ impl Simulate {
         if is_printed {
             return print(&scenario.to_toml());
         }
-        let outcomes = scenario
-            .run()
-            .map_err(|error| Refusal::usage(error.to_string()))?;
-        for outcome in outcomes {
-            print(&format!("{outcome:#?}"))?;
-        }
-        Ok(())
+        let refuse = |error: ScenarioError| Refusal::usage(error.to_string());
+        let prepared = scenario.prepare(&mut |_| {}).map_err(refuse)?;
+        let runs = scenario.limits.iter().map(|limit| prepared.run(limit));
+        let outcomes: Vec<_> = runs.collect::<Result<_, _>>().map_err(refuse)?;
+        let arrivals = scenario
+            .traffic
+            .iter()
+            .map(|source| source.arrivals.to_string());
+        let arrivals = || arrivals.collect::<Vec<_>>().join(", ");
+        let description = Description {
+            title: scenario.name.clone().unwrap_or_else(arrivals),
+            scenario: scenario.to_toml(),
+            seed: scenario.seed,
+        };
+        let comparison = Comparison::new(&description, &outcomes, |key| {
+            prepared.key_name(key).into_owned()
+        });
+        print(&comparison.to_text(TextStyle::of_stdout()))
     }
 
     /// The scenario that file and flags mean.
