@@ -8,7 +8,6 @@ mod figure;
 mod interrupt;
 mod reports;
 mod serve;
-#[allow(dead_code, reason = "the subcommand does not use all of it yet")]
 mod simulate;
 mod subcommand;
 mod usage;
