@@ -10,31 +10,27 @@
 #                 flowgate verify http://127.0.0.1:18080/ --expect '100/s burst 20' --json verify.json
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/tools.sh
 
 draw() {
     cargo run --quiet --locked -p flowgate-chart --example pictures -- "$1" >&2
 }
 
-case "${1-}" in
-"") draw . ;;
---check)
-    folder=$(mktemp -d)
-    trap 'rm -rf "$folder"' EXIT
-    mkdir -p "$folder"/{docs/pictures,crates/flowgate/src/guide/pictures}
-    cp docs/pictures/*.{txt,json} "$folder/docs/pictures"
-    draw "$folder" 2>"$folder/drawn" || {
-        cat "$folder/drawn" >&2
+if ! has_flag --check "$@"; then
+    draw .
+    exit
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir -p "$folder"/{docs/pictures,crates/flowgate/src/guide/pictures}
+cp docs/pictures/*.{txt,json} "$folder/docs/pictures"
+draw "$folder" 2>"$folder/drawn" || {
+    cat "$folder/drawn" >&2
+    exit 1
+}
+for drawn in docs/pictures crates/flowgate/src/guide/pictures; do
+    if ! diff -rq "$drawn" "$folder/$drawn" >&2; then
+        echo "ci/pictures.sh: a picture is not what its source draws; run ci/pictures.sh and commit the result" >&2
         exit 1
-    }
-    for drawn in docs/pictures crates/flowgate/src/guide/pictures; do
-        if ! diff -rq "$drawn" "$folder/$drawn" >&2; then
-            echo "ci/pictures.sh: a picture is not what its source draws; run ci/pictures.sh and commit the result" >&2
-            exit 1
-        fi
-    done
-    ;;
-*)
-    echo "ci/pictures.sh: unknown argument '$1'; use --check, or no argument" >&2
-    exit 2
-    ;;
-esac
+    fi
+done

@@ -83,6 +83,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Limits of your own
+//!
+//! [`limit_of`](RateLimitFilterBuilder::limit_of) chooses the limit of each callsite: another quota for a level or a target, one
+//! limit that several callsites share, or your own implementation of [`flowgate::ImmediateLimit`].
+//!
 //! # Together with other filters
 //!
 //! [`RateLimitFilter`] is a [`Filter`](tracing_subscriber::layer::Filter), so it can be combined with others. Put it last, so
@@ -108,6 +113,7 @@
 //! | setting | default | set by |
 //! |---|---|---|
 //! | limit for | each callsite | [`by_field`](RateLimitFilterBuilder::by_field) |
+//! | limit | a token bucket of the quota | [`limit_of`](RateLimitFilterBuilder::limit_of) |
 //! | burst | the quota's burst, or its count | |
 //! | exempt | no level | [`exempt`](RateLimitFilterBuilder::exempt) |
 //! | silence is reported after | 1 min | [`silence`](RateLimitFilterBuilder::silence) |

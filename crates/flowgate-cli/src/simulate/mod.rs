@@ -65,16 +65,24 @@ pub(crate) fn show(scenario: &Scenario, reports: Reports) -> Result<Exit, Refusa
         outcomes.push(outcome);
     }
     let description = Description {
-        title: scenario.name.clone().unwrap_or_default(),
+        title: title(scenario),
         scenario: scenario.to_toml(),
         seed: scenario.seed,
     };
-    let name = |key| Some(prepared.key_name(key).into_owned());
+    let name = |key| prepared.key_name(key).into_owned();
     write(&Comparison::new(&description, &outcomes, name), reports)?;
     Ok(match interrupt.load(Ordering::Relaxed) {
         true => Exit::Interrupted,
         false => Exit::Success,
     })
+}
+
+/// The name of the scenario, or its arrivals.
+fn title(scenario: &Scenario) -> String {
+    let arrivals = scenario.traffic.iter();
+    let arrivals = arrivals.map(|source| source.arrivals.to_string());
+    let arrivals = || arrivals.collect::<Vec<_>>().join(", ");
+    scenario.name.clone().unwrap_or_else(arrivals)
 }
 
 fn usage(error: ScenarioError) -> Refusal {

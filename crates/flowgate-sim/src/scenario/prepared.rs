@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{ArrivalsConfig, LimitConfig, Scenario, ScenarioError, TrafficConfig};
 use crate::keys::Keys;
-use crate::log::{KeyNames, LogProgress, LogReader, RecordedLog};
+use crate::log::{LogKeys, LogProgress, LogReader, RecordedLog};
 use crate::outcome::RunOutcome;
 use crate::simulation::{Progress, Simulation};
 use crate::traffic::{Arrivals, Recorded, Traffic};
@@ -32,7 +32,7 @@ struct Source {
     name: String,
     first: u64,
     count: u64,
-    names: Option<KeyNames>,
+    names: Option<LogKeys>,
 }
 
 impl PreparedScenario {

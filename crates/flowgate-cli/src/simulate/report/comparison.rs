@@ -107,6 +107,8 @@ pub(crate) struct Counts {
     pub(crate) waited: u64,
     pub(crate) queue_full: u64,
     pub(crate) expired: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) wasted: u64,
     pub(crate) down: u64,
     pub(crate) in_time: u64,
     pub(crate) late: u64,
@@ -178,11 +180,11 @@ impl RefusedKey {
 impl Comparison {
     /// Creates the comparison of runs with the same traffic.
     ///
-    /// `key_name` returns the names of keys, such as the addresses of a log. Keys without one are shown as numbers.
+    /// `key_name` returns the name of a key, such as the address in a log.
     pub(crate) fn new(
         description: &Description,
         outcomes: &[RunOutcome],
-        key_name: impl Fn(u64) -> Option<String>,
+        key_name: impl Fn(u64) -> String,
     ) -> Comparison {
         let longest = |of: fn(&RunOutcome) -> Duration| outcomes.iter().map(of).max();
         Comparison {
@@ -204,7 +206,7 @@ impl Comparison {
 }
 
 impl PolicyRun {
-    fn new(outcome: &RunOutcome, key_name: &impl Fn(u64) -> Option<String>) -> PolicyRun {
+    fn new(outcome: &RunOutcome, key_name: &impl Fn(u64) -> String) -> PolicyRun {
         let counts = Counts::new(&outcome.counts);
         PolicyRun {
             policy: outcome.policy.clone(),
@@ -244,6 +246,8 @@ impl Counts {
             waited: counts.waited,
             queue_full: counts.queue_full,
             expired: counts.expired,
+            timed_out: counts.timed_out,
+            wasted: counts.wasted,
             down: counts.down,
             in_time: counts.in_time,
             late: counts.late,
@@ -333,7 +337,7 @@ impl Slot {
 }
 
 impl Keys {
-    fn new(keys: &KeyTable, key_name: &impl Fn(u64) -> Option<String>) -> Keys {
+    fn new(keys: &KeyTable, key_name: &impl Fn(u64) -> String) -> Keys {
         let mut by_attempts: Vec<KeyCounts> = keys.values().copied().collect();
         by_attempts.sort_unstable_by_key(|counts| Reverse((counts.attempts, counts.admitted)));
         let mut ranks = Vec::new();
@@ -351,7 +355,7 @@ impl Keys {
         }
         let most = keys.most_refused(NAMED).into_iter();
         let named = most.map(|(key, counts)| RefusedKey {
-            key: key_name(key).unwrap_or_else(|| key.to_string()),
+            key: key_name(key),
             attempts: counts.attempts,
             admitted: counts.admitted,
             refused: counts.refused,

@@ -53,6 +53,8 @@ pub(super) fn rows(comparison: &Comparison) -> Vec<Row> {
         some("failed", |run| run.counts.failed),
         some("queue full", |run| run.counts.queue_full),
         some("expired in queue", |run| run.counts.expired),
+        some("timed out", |run| run.counts.timed_out),
+        some("wasted", |run| run.counts.wasted),
         some("server down", |run| run.counts.down),
         some("unfinished", |run| run.counts.unfinished),
         latency("latency p50", |run| run.latency.p50_ns),

@@ -1,10 +1,8 @@
 //! What the outputs of a comparison promise, with runs that are the same each time.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use flowgate::{ManualClock, QuotaError};
-use flowgate_sim::{LimiterPolicy, RunOutcome, Scenario, Simulation};
+use flowgate_sim::{RunOutcome, Scenario};
 use roxmltree::{Document, ParsingOptions};
 
 use super::{Comparison, Description, TextStyle};
@@ -37,36 +35,6 @@ workers = 4
 service = "exponential 20ms"
 "#;
 
-fn outcomes(simulation: &Simulation) -> Vec<RunOutcome> {
-    let run = |name: &str, limiter: &str, wait: Option<Duration>| {
-        let config = limiter.parse().expect("a limiter");
-        let policy = |time: &ManualClock| {
-            let policy = LimiterPolicy::from_config(&config, time)?;
-            Ok::<_, QuotaError>(match wait {
-                Some(wait) => policy.wait(wait),
-                None => policy,
-            })
-        };
-        simulation.run(name, policy).expect("a policy")
-    };
-    let token = "token 100/s burst 20";
-    vec![
-        run(token, token, None),
-        run(
-            "token 100/s burst 20 wait 200ms",
-            token,
-            Some(Duration::from_millis(200)),
-        ),
-        run("aligned 100/s", "aligned 100/s", None),
-    ]
-}
-
-fn simulation() -> Simulation {
-    let scenario = Scenario::from_toml(SCENARIO).expect("a scenario");
-    let simulation = scenario.simulation().expect("a simulation");
-    simulation.watch_window(Duration::from_secs(1))
-}
-
 fn description() -> Description {
     Description {
         title: "poisson 150/s".to_owned(),
@@ -75,23 +43,34 @@ fn description() -> Description {
     }
 }
 
-/// The first key is an address.
-fn key_name(key: u64) -> Option<String> {
-    (key == 0).then(|| "192.0.2.1".to_owned())
+/// What the first `limits` limits of a scenario do.
+fn compare(scenario: &str, limits: usize) -> Comparison {
+    let scenario = Scenario::from_toml(scenario).expect("a scenario");
+    let prepared = scenario.prepare(&mut |_| {}).expect("no logs");
+    let limits = scenario.limits.iter().take(limits);
+    let outcomes = limits.map(|limit| prepared.run(limit).expect("a limit"));
+    let outcomes: Vec<RunOutcome> = outcomes.collect();
+    Comparison::new(&description(), &outcomes, |key| {
+        prepared.key_name(key).into_owned()
+    })
 }
 
 fn compared() -> Comparison {
-    Comparison::new(&description(), &outcomes(&simulation()), key_name)
-}
-
-fn nothing() -> Comparison {
-    let silent = Simulation::new(1, Duration::from_secs(10));
-    Comparison::new(&description(), &outcomes(&silent), key_name)
+    compare(SCENARIO, 3)
 }
 
 fn alone() -> Comparison {
-    let outcomes = outcomes(&simulation());
-    Comparison::new(&description(), &outcomes[..1], key_name)
+    compare(SCENARIO, 1)
+}
+
+/// No requests arrive, but those of users who think for longer than the run.
+fn nothing() -> Comparison {
+    let silent = SCENARIO.replace("poisson 150/s", "users 1 think 1h");
+    compare(&silent, 3)
+}
+
+fn none() -> Comparison {
+    Comparison::new(&description(), &[], |key| key.to_string())
 }
 
 /// Parses a page strictly; its first line is no XML.
@@ -147,9 +126,8 @@ fn runs_without_requests_have_no_shares_and_no_picture() {
     assert!(!text.contains("NaN") && !text.contains('%'), "{text}");
     assert!(!nothing().to_html().contains("NaN"));
     assert!(nothing().to_json().contains("\"refused_share\": null"));
-    let none = Comparison::new(&description(), &[], key_name);
-    assert!(none.to_text(PLAIN).ends_with("\nno requests\n"));
-    parsed(&none.to_html());
+    assert!(none().to_text(PLAIN).ends_with("\nno requests\n"));
+    parsed(&none().to_html());
 }
 
 #[test]
@@ -276,4 +254,35 @@ fn text_from_outside_stays_text() {
 fn the_picture_is_a_png_too() {
     let png = alone().to_png().expect("a small picture");
     assert!(png.starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn the_worst_window_stands_beside_the_guarantee() {
+    let comparison = alone();
+    let window = comparison.policies[0].windows[0];
+    assert_eq!(window.guarantee, Some(120));
+    assert!((100..=120).contains(&window.tokens), "{window:?}");
+    let text = comparison.to_text(PLAIN);
+    let number = |name: &str| {
+        let line = text.lines().find(|line| line.trim().starts_with(name));
+        line.and_then(|line| line.split_whitespace().last())
+    };
+    assert_eq!(
+        number("most in any 1 s"),
+        Some(window.tokens.to_string().as_str())
+    );
+    assert_eq!(number("guarantee"), Some("120"));
+}
+
+#[test]
+fn several_sources_have_rows_of_their_own() {
+    let batch = "\n[[traffic]]\nname = \"batch\"\narrivals = \"bursts 50 every 1s\"\n";
+    let text = compare(
+        &SCENARIO.replace("\n[server]", &format!("{batch}\n[server]")),
+        3,
+    )
+    .to_text(PLAIN);
+    assert!(text.contains("\nbatch: attempts "), "{text}");
+    assert!(text.contains("\ntraffic: latency p99 "), "{text}");
+    assert!(!compared().to_text(PLAIN).contains("traffic: "));
 }

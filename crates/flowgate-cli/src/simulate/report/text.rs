@@ -167,28 +167,31 @@ impl Text<'_> {
     /// Writes a line per policy, if there are several keys.
     fn most_refused(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let refused = || self.runs().filter(|(_, run)| has_refused_keys(run));
-        let names = refused().map(|(_, run)| printable(&run.policy).chars().count());
-        let Some(longest) = names.max() else {
+        if refused().next().is_none() {
             return Ok(());
-        };
-        let width = longest.min(2 * NAME);
+        }
+        let width = self.style.columns();
         writeln!(f, "refused most, by key")?;
         for (look, run) in refused() {
-            let name = cut(&printable(&run.policy), width);
-            let space = width - name.chars().count();
+            let name = cut(&printable(&run.policy), width - 2);
+            writeln!(f, "  {}", self.style.colored(look, &name))?;
             let mut line = String::new();
             for key in &run.keys.most_refused {
-                let share = percent(key.refused_share());
                 let refused = grouped(key.refused).replace('\u{202f}', ",");
-                let item = format!("{GAP}{}: {refused} ({share})", printable(&key.key));
-                let length = 2 + width + line.chars().count() + item.chars().count();
-                if length > self.style.columns() && !line.is_empty() {
+                let share = percent(key.refused_share());
+                let item = format!("{}: {refused} ({share})", printable(&key.key));
+                let gap = if line.is_empty() { "    " } else { GAP };
+                if [&line, gap, &item]
+                    .map(|part| part.chars().count())
+                    .iter()
+                    .sum::<usize>()
+                    > width
+                {
                     break;
                 }
-                line += &item;
+                line = line + gap + &item;
             }
-            let name = self.style.colored(look, &name);
-            writeln!(f, "  {name}{:space$}{line}", "")?;
+            writeln!(f, "{line}")?;
         }
         writeln!(f)
     }
