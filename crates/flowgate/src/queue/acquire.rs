@@ -16,10 +16,10 @@ use core::time::Duration;
 ///
 /// | made by | `W` | becomes |
 /// |---|---|---|
-/// | `acquire()` of a rate limiter | `&L` | [`Grant`] |
-/// | `acquire_owned()` of a rate limiter | `Arc<L>`, also `Arc<dyn Limiter>` | [`Grant`] |
+/// | `acquire()` of a rate limiter | `&L` | [`Grant`](crate::Grant) |
+/// | `acquire_owned()` of a rate limiter | `Arc<L>`, also `Arc<dyn Limiter>` | [`Grant`](crate::Grant) |
 /// | `acquire()`, `acquire_owned()` of a [`ConcurrencyLimit`](crate::ConcurrencyLimit) or a [`Gate`](crate::Gate) | [`Permits`](crate::Permits) | [`Permit`](crate::Permit) |
-/// | [`Keyed::acquire`](crate::Keyed::acquire) | [`KeyLimiter`](crate::KeyLimiter) | [`Grant`] |
+/// | [`Keyed::acquire`](crate::Keyed::acquire) | [`KeyLimiter`](crate::KeyLimiter) | [`Grant`](crate::Grant) |
 /// | `acquire()`, `acquire_owned()` of a [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit) | [`KeyPermits`](crate::KeyPermits) | [`KeyPermit`](crate::KeyPermit) |
 ///
 /// ```
@@ -168,7 +168,7 @@ impl<W: Acquirable> Acquire<W> {
 
     /// Waits until `deadline` at the latest.
     ///
-    /// A deadline is a [`Timestamp`] of the limiter's clock, a [`std::time::Instant`], or, with the feature `tokio`, a
+    /// A deadline is a [`Timestamp`](crate::Timestamp) of the limiter's clock, a [`std::time::Instant`], or, with the feature `tokio`, a
     /// `tokio::time::Instant`. [`Deadline`] describes what they mean on which clock.
     ///
     /// ```
