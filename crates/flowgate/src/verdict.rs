@@ -27,7 +27,7 @@ pub type Verdict = Result<(), Denied>;
 /// let denied = limiter.try_acquire_n(3).unwrap_err();
 /// assert!(denied.is_never());
 /// assert_eq!(denied.retry_after(), None);
-/// assert_eq!(denied.to_string(), "3 can never be granted: the most at once is 2");
+/// assert_eq!(denied.to_string(), "3 can never be granted: the maximum is 2");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Denied {
     ///
     /// let denied = Denied::never(11, 10);
     /// assert!(denied.is_never());
-    /// assert_eq!(denied.to_string(), "11 can never be granted: the most at once is 10");
+    /// assert_eq!(denied.to_string(), "11 can never be granted: the maximum is 10");
     /// ```
     #[must_use]
     pub fn never(asked: u64, most: u64) -> Self {
@@ -237,8 +237,9 @@ impl Denied {
 
     /// Returns the least wait after which the same request succeeds.
     ///
-    /// The wait is exact, rounded up to whole nanoseconds. If no other caller takes anything in between, the same request, made
-    /// with the same method, is granted after this duration and refused one nanosecond earlier.
+    /// The wait is exact ([C3](crate::guide::guarantees#exact-retry-after-c3)), rounded up to whole nanoseconds. If no other
+    /// caller takes anything in between, the same request, made with the same method, is granted after this duration and refused
+    /// one nanosecond earlier.
     ///
     /// The result is `None` if no time is known:
     ///
@@ -424,10 +425,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Reason::Never { asked, most, .. } => {
-                write!(
-                    f,
-                    "{asked} can never be granted: the most at once is {most}"
-                )
+                write!(f, "{asked} can never be granted: the maximum is {most}")
             }
             Reason::TooLate => {
                 f.write_str("its turn would come after the end of time, in 584 years")

@@ -1,8 +1,9 @@
-//! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, and limiters.
+//! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, limiters, and logs.
 
 mod clients;
 mod closed_forms;
 mod faults;
 mod golden;
 mod limiters;
+mod logs;
 mod scenarios;

@@ -6,7 +6,8 @@ use core::time::Duration;
 
 /// Units that are already taken, and the time from which they may be used.
 ///
-/// Dropping a reservation keeps its units taken. If they will not be used after all, [`cancel`](Self::cancel) returns them.
+/// Dropping a reservation keeps its units taken. If they will not be used after all, [`cancel`](Self::cancel) returns as many
+/// as the limiter's bound allows ([sound refunds, C5](crate::guide::guarantees#sound-refunds-c5)).
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};

@@ -43,9 +43,10 @@ use core::time::Duration;
 ///
 /// # Order
 ///
-/// Waiters are served in the order of their first poll ([`Order`](crate::Order) has others), large requests as well as
-/// small ones, and `try_acquire` does not overtake them. A waiter that gives up does not delay the others: those behind
-/// it move up. The waiters for one key of a keyed limiter have a separate queue.
+/// Waiters are served in the order of their first poll ([FIFO fairness, C6](crate::guide::guarantees#fifo-fairness-c6)), large
+/// requests as well as small ones, and `try_acquire` does not overtake them. [`Order`](crate::Order) has other orders. A
+/// waiter that gives up does not delay the others: those behind it move up. The waiters for one key of a keyed limiter have a
+/// separate queue.
 ///
 /// # Deadlines
 ///

@@ -348,8 +348,8 @@ impl Reason {
             ),
             Self::BurstOnWindow { burst } => write!(
                 f,
-                "a window has no burst, and one of {burst} was set; all of its count, and no more, \
-                 can be taken at once"
+                "a window has no burst, and one of {burst} was set; its whole count can be taken in one \
+                 burst"
             ),
             // Not about a quota.
             Self::Text(text) | Self::Setting(text) => f.write_str(text),

@@ -115,7 +115,7 @@ impl<P: Deref<Target: Lender>> Lent for P {
 ///
 /// Any thread can drop a permit, even while that thread panics, and after the limit was [closed](crate::WaitQueue::close). A
 /// leaked permit ([`core::mem::forget`]) stays in use forever. [`forget`](Self::forget) lowers a concurrency limit instead.
-#[must_use = "dropped at once, it gives its slots back at once"]
+#[must_use = "a permit that is dropped immediately is returned immediately"]
 pub struct Permit<P: Lent> {
     limit: P,
     pub(in crate::concurrency) n: u64,

@@ -54,6 +54,10 @@ pub use log::Log;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// The picture shows all requests in gray and the admitted ones in blue, with a quota of 20 per second:
+///
+/// ![SlidingWindow: 20 in every second][picture]
+///
 /// # Guarantees
 ///
 /// [The guide](crate::guide::guarantees) defines C1 to C9.
@@ -141,6 +145,7 @@ pub use log::Log;
 /// # Source
 ///
 /// The sliding window log, as a ring. The module `log` in the source describes the protocol.
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/sliding-window.md"))]
 pub type SlidingWindow = RateLimiter<Log>;
 
 impl SlidingWindow {
