@@ -8,7 +8,6 @@ mod figure;
 mod interrupt;
 mod reports;
 mod serve;
-#[cfg_attr(not(test), expect(dead_code, reason = "no subcommand uses it yet"))]
 mod simulate;
 mod subcommand;
 mod usage;

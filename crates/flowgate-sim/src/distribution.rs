@@ -148,7 +148,7 @@ impl fmt::Display for Distribution {
                 let (usual, rare) = (in_words(*usual), in_words(*rare));
                 write!(f, "bimodal {usual} {rare} {}", in_percent(*share))
             }
-            Kind::Empirical(durations) => write!(f, "{} recorded", durations.len()),
+            Kind::Empirical(durations) => write!(f, "{} recorded durations", durations.len()),
         }
     }
 }
@@ -187,6 +187,21 @@ mod tests {
             let sum: u64 = (0..draws).map(|_| distribution.draw(&mut random)).sum();
             let error = (sum / draws) as f64 / distribution.mean().as_nanos() as f64 - 1.0;
             assert!(error.abs() < 0.01, "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn recorded_durations_are_drawn_with_the_same_probability() {
+        let durations = [1, 2, 4, 4].map(Duration::from_nanos);
+        let distribution = Distribution::empirical(durations);
+        assert_eq!(distribution.to_string(), "4 recorded durations");
+        let mut random = Random::new(1, Entity::Work, 0);
+        let mut counts = [0_u32; 5];
+        for _ in 0..40_000 {
+            counts[distribution.draw(&mut random) as usize] += 1;
+        }
+        for (drawn, expected) in counts.into_iter().zip([0, 10_000, 10_000, 0, 20_000]) {
+            assert!(drawn.abs_diff(expected) <= expected / 20, "{counts:?}");
         }
     }
 

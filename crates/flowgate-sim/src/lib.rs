@@ -28,7 +28,7 @@ pub use error::TextError;
 pub use key_table::{KeyCounts, KeyTable};
 pub use keys::Keys;
 pub use log::{
-    DurationReader, KeyNames, LogError, LogFormat, LogProgress, LogReader, MalformedLine,
+    DurationReader, LogError, LogFormat, LogKeys, LogProgress, LogReader, MalformedLine,
     MalformedLines, RecordedDurations, RecordedLog,
 };
 pub use outcome::{Latency, OutcomeCounts, RunOutcome, SourceOutcome, StopReason, TimeSlot};

@@ -230,7 +230,18 @@ impl LimiterPolicy {
         Self::of(AnyLimiter::Gate(gate))
     }
 
-    /// Lets requests wait for so long (default: they do not wait).
+    /// Sets how many requests may wait (default: a million). A limit for each key keeps its own bound.
+    pub fn max_waiters(self, requests: usize) -> Self {
+        match &self.limiter {
+            AnyLimiter::Rate(limiter) => _ = limiter.queue().set_max_waiters(requests),
+            AnyLimiter::Concurrency(limit) => _ = limit.queue().set_max_waiters(requests),
+            AnyLimiter::Gate(gate) => _ = gate.queue().set_max_waiters(requests),
+            AnyLimiter::Keyed(_) => {}
+        }
+        self
+    }
+
+    /// Lets requests wait for this long (default: they do not wait).
     pub fn wait(mut self, longest: Duration) -> Self {
         self.longest_wait = Some(longest);
         self

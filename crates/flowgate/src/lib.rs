@@ -69,6 +69,7 @@
 //! - [`Ticks`]: the times of a limiter's grants, as an iterator and a stream.
 //! - [`Sometimes`], [`sometimes!`]: run code for one call in N, or once per interval.
 //! - [`Observed`]: counts decisions, and measures waits.
+//! - [`ImmediateLimit`]: limiters for code that cannot wait, also your own.
 //! - `MetricsPublisher`: publishes these counts (feature `metrics`).
 //!
 //! # Quotas, clocks and results
@@ -150,6 +151,7 @@ pub use companions::config::{
     AnyKeyed, KeyedLimiterConfig, LimiterConfig, LimiterConfigError, LimiterKind,
 };
 pub use companions::degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
+pub use companions::immediate::ImmediateLimit;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub use companions::io::Throttled;
 #[cfg(feature = "metrics")]

@@ -73,7 +73,7 @@ fn read(path: &Path) -> Result<flowgate_load::Report, Refusal> {
         // Parser messages about fields do not help users.
         let why = match error.is_other_schema() {
             true => error.to_string(),
-            false => "not a report: type a file that flowgate load --json wrote".to_owned(),
+            false => "not a report: write a file that flowgate load --json wrote".to_owned(),
         };
         Refusal::usage(format!("{name}: {why}"))
     })

@@ -77,9 +77,9 @@ impl Table {
     /// Whether it has the names of columns: no cell of it is a time or a duration.
     fn has_names(&self) -> bool {
         let mut moments = MomentReader::default();
-        let mut is_value =
+        let is_value =
             |cell: &String| moments.read(cell.as_bytes()).is_some() || duration(cell).is_ok();
-        !self.cells.iter().any(|cell| is_value(cell))
+        !self.cells.iter().any(is_value)
     }
 
     /// The column with this name, or of this number, counted from 1.
@@ -114,20 +114,22 @@ impl<const N: usize> CsvFields<N> {
         let mut lines = head.split(|byte| *byte == b'\n').filter_map(content);
         let table = Table::new(lines.next().unwrap_or_default());
         let has_header = table.has_names();
+        // Columns without names are time, key and cost, unless any of them is given.
+        let is_default = wanted.iter().all(|wanted| wanted.name.is_none());
         let mut columns = [None; N];
         for (column, wanted) in columns.iter_mut().zip(wanted) {
             *column = wanted
                 .names()
                 .into_iter()
                 .find_map(|name| table.column(name));
-            // Without names: a time or a duration, then the key, then the cost. A single column needs no name.
+            // A single column needs no name.
             if wanted.name.is_none() && (!has_header || table.cells.len() == 1) {
                 let place = match wanted.what {
-                    Use::Time | Use::Duration => 0,
-                    Use::Key => 1,
-                    Use::Cost => 2,
+                    Use::Time | Use::Duration => Some(0),
+                    Use::Key => is_default.then_some(1),
+                    Use::Cost => is_default.then_some(2),
                 };
-                *column = (place < table.cells.len()).then_some(place);
+                *column = place.filter(|place| *place < table.cells.len());
             }
             if column.is_none() && (wanted.name.is_some() || wanted.what.is_required()) {
                 let numbers = (1..=table.cells.len()).map(|number| number.to_string());

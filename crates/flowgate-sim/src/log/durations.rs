@@ -14,9 +14,10 @@ use crate::text::duration;
 /// The most durations that are read, at 16 bytes each.
 const MAX_DURATIONS: usize = 20_000_000;
 
-/// A reader of durations: one on each line, or in a column of a CSV, or in a field of JSON lines.
+/// A reader of recorded durations.
 ///
-/// A duration is a text such as `12ms`, or a number of seconds. Blank lines, and lines that begin with `#`, are skipped.
+/// The file has one duration on each line, or in a column of a CSV, or in a field of JSON lines. A duration is a text such as
+/// `12ms`, or a number of seconds. Blank lines, and lines that begin with `#`, are skipped.
 ///
 /// ```
 /// use flowgate_sim::{Distribution, DurationReader};
@@ -48,12 +49,17 @@ pub struct RecordedDurations {
 }
 
 impl DurationReader {
-    /// Creates a reader of the first column, or of one with a usual name such as `duration` or `request_time`.
+    /// Creates a reader that finds the column.
+    ///
+    /// It takes the only column, the first one if the columns have no names, or one with a usual name, such as `duration` or
+    /// `request_time`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the column: a name, a number from 1 where the columns have no names, or a field of JSON lines.
+    /// Sets the column of a CSV, or the field of JSON lines.
+    ///
+    /// A column has a name, or a number from 1.
     pub fn column(mut self, name: impl Into<String>) -> Self {
         self.column = Some(name.into());
         self
@@ -69,8 +75,12 @@ impl DurationReader {
     ///
     /// # Errors
     ///
-    /// Returns a [`LogError`] if the file cannot be read, if no line is valid, if it does not have the column, if it has more
-    /// than 20,000,000 durations, or, if the reader is strict, at the first malformed line.
+    /// Returns a [`LogError`] if
+    ///
+    /// - the file cannot be read, or no line of it is valid;
+    /// - it does not have the column;
+    /// - it has more than 20,000,000 durations;
+    /// - a line is malformed, and the reader is strict.
     pub fn read(&self, file: impl Read) -> Result<RecordedDurations, LogError> {
         let mut lines = Lines::new(file);
         let head = head_of_text(&mut lines)?;

@@ -1,4 +1,4 @@
-//! What can be wrong with a log, and with a line of it.
+//! Defects of a log, and of its lines.
 
 use std::error::Error;
 use std::fmt;
@@ -12,6 +12,9 @@ use crate::log::lines::MAX_LINE;
 const KEPT: usize = 3;
 /// How much of a malformed line is kept, in characters.
 const SHOWN: usize = 80;
+
+/// How many fields an error lists.
+const LISTED: usize = 20;
 
 /// An error that makes a log useless.
 ///
@@ -74,7 +77,7 @@ pub enum LogError {
 pub struct MalformedLine {
     /// The number of the line, counted from 1.
     pub number: u64,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
     /// The beginning of the line.
     pub text: String,
@@ -89,7 +92,7 @@ pub struct MalformedLines {
     pub first: Vec<MalformedLine>,
 }
 
-/// What is wrong with a line.
+/// A defect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
     TooLong,
@@ -106,7 +109,10 @@ pub(crate) enum Flaw {
 impl Flaw {
     /// The reason, with the name of the field of each use.
     fn reason(self, name: impl Fn(Use) -> Option<String>) -> String {
-        let field = |what: Use| name(what).unwrap_or_else(|| what.name().to_owned());
+        let field = |what: Use| {
+            let name = name(what);
+            shown(name.as_deref().unwrap_or(what.name()).as_bytes())
+        };
         match self {
             Self::TooLong => format!("longer than {MAX_LINE} bytes"),
             Self::TooManyColumns => "too many columns".to_owned(),
@@ -185,11 +191,21 @@ impl fmt::Display for LogError {
                 f,
                 "neither an access log, nor JSON lines, nor a CSV of times; set the format if it is one of these: '{line}'"
             ),
-            Self::UnknownField { field, known } => write!(
-                f,
-                "the log has no field '{field}'; choose one of: {}",
-                known.join(", ")
-            ),
+            Self::UnknownField { field, known } => {
+                let mut names: Vec<String> = known
+                    .iter()
+                    .take(LISTED)
+                    .map(|name| shown(name.as_bytes()))
+                    .collect();
+                if known.len() > LISTED {
+                    names.push("...".to_owned());
+                }
+                write!(
+                    f,
+                    "the log has no field '{field}'; choose one of: {}",
+                    names.join(", ")
+                )
+            }
             Self::NothingValid(lines) => {
                 write!(f, "all {} lines are malformed; check the format and the names of fields", lines.count)?;
                 lines.first.first().map_or(Ok(()), |line| write!(f, "; {line}"))

@@ -47,30 +47,31 @@ pub enum LogFormat {
 impl LogFormat {
     /// The format of the first line that has the shape of one. `time` is the name of the field with the time.
     pub(crate) fn detect(head: &[u8], time: Option<&str>) -> Result<Self, LogError> {
-        let mut lines = head.split(|byte| *byte == b'\n').filter_map(content);
-        let first = lines.clone().next().ok_or(LogError::Empty)?;
+        let lines = head.split(|byte| *byte == b'\n').filter_map(content);
+        let lines: Vec<&[u8]> = lines.take(LOOKED_AT).collect();
         let mut moments = MomentReader::default();
-        let by_shape = lines.by_ref().take(LOOKED_AT).find_map(|line| {
+        let by_shape = lines.iter().find_map(|line| {
             if line.trim_ascii_start().starts_with(b"{") {
                 return Some(Self::JsonLines);
             }
             let entry = access::parse(line).ok()?;
             moments.read(entry.time).map(|_| Self::Access)
         });
-        let is_time = |cell: &String| match time {
-            Some(name) => cell.eq_ignore_ascii_case(name),
-            None => TIME_NAMES
-                .iter()
-                .any(|name| cell.eq_ignore_ascii_case(name)),
+        let mut is_time = |cell: String| {
+            let is_name = |name: &str| cell.eq_ignore_ascii_case(name);
+            let has_name = match time {
+                Some(name) => is_name(name),
+                None => TIME_NAMES.into_iter().any(is_name),
+            };
+            has_name || moments.read(cell.as_bytes()).is_some()
         };
-        let mut is_csv = || {
-            let cells = Table::new(first).cells;
-            let mut cells = cells.iter();
-            cells.any(|cell| is_time(cell) || moments.read(cell.as_bytes()).is_some())
-        };
+        // If the first line has names that are not usual, the second one has times.
+        let mut first_cells = lines.iter().take(2).flat_map(|line| Table::new(line).cells);
         by_shape
-            .or_else(|| is_csv().then_some(Self::Csv))
-            .ok_or_else(|| LogError::UnknownFormat { line: shown(first) })
+            .or_else(|| first_cells.any(&mut is_time).then_some(Self::Csv))
+            .ok_or_else(|| LogError::UnknownFormat {
+                line: lines.first().map_or_else(String::new, |line| shown(line)),
+            })
     }
 }
 

@@ -12,7 +12,7 @@ const BUFFER: usize = 4 * MAX_LINE;
 pub(crate) struct Lines<R> {
     input: R,
     buffer: Box<[u8]>,
-    /// What is in the buffer and was not returned.
+    /// The part of the buffer that was not returned yet.
     left: Range<usize>,
     is_at_end: bool,
     /// The rest of the line is skipped.

@@ -20,4 +20,4 @@ pub use durations::{DurationReader, RecordedDurations};
 pub use error::{LogError, MalformedLine, MalformedLines};
 pub use format::LogFormat;
 pub use reader::{LogProgress, LogReader};
-pub use recording::{KeyNames, RecordedLog};
+pub use recording::{LogKeys, RecordedLog};

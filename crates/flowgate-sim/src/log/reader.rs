@@ -27,7 +27,8 @@ const USES: [Use; 3] = [Use::Time, Use::Key, Use::Cost];
 /// - Blank lines, and lines that begin with `#`, are skipped.
 /// - A malformed line is counted and skipped, unless the reader is [`strict`](Self::strict).
 /// - A line has at most 64 KiB.
-/// - A CSV has its names in the first line, or no names: then its columns are time, key and cost, and names are numbers from 1.
+/// - A CSV has the names of its columns in the first line, or has no names. Then they are time, key and cost, or any others
+///   that are given by their numbers, from 1.
 /// - In JSON, a point leads into an object: `request.remote_ip`.
 ///
 /// # Times
@@ -125,24 +126,29 @@ impl LogReader {
         self
     }
 
-    /// Sets the name of the field that has the time (default: a usual name, such as `time`, `ts` or `@timestamp`).
+    /// Sets the field that has the time (default: a usual name).
+    ///
+    /// Usual names are `time`, `ts`, `timestamp`, `@timestamp`, `msec`, `time_iso8601`, `time_local`, `datetime`, `date`, `at` and
+    /// `StartUTC`.
     pub fn time(mut self, field: impl Into<String>) -> Self {
         self.time = Some(field.into());
         self
     }
 
-    /// Sets the name of the field that is the key.
+    /// Sets the field that is the key.
     ///
-    /// An access log has `ip` (default), `user`, `host`, `method`, `path`, `status` and `bytes`. In the other formats, any field
-    /// can be the key. The default is `key`, or else a usual name of the address, or else one key for all requests.
-    /// There, the first five of these names also stand for usual names of such fields, such as `remote_addr` for `ip`.
-    /// A `path` has no query.
+    /// - An access log has `ip` (default), `user`, `host`, `method`, `path`, `status` and `bytes`. It has `host` only if the virtual
+    ///   host is in front.
+    /// - In the other formats, any field can be the key. The first five names also stand for usual names of such fields, such as
+    ///   `remote_addr` for `ip`. The default is `key`, then `ip`, and then one key for all requests.
+    ///
+    /// The query of a `path` is left out. All requests without a user have the user `-`.
     pub fn key(mut self, field: impl Into<String>) -> Self {
         self.key = Some(field.into());
         self
     }
 
-    /// Sets the name of the field that has the cost (default: `cost` in JSON lines and CSV).
+    /// Sets the field that has the cost (default: `cost`, but none in access logs).
     ///
     /// A request without it costs 1 token. The cost is a whole number. In an access log it can be `bytes`.
     pub fn cost(mut self, field: impl Into<String>) -> Self {
@@ -156,17 +162,19 @@ impl LogReader {
         self
     }
 
-    /// Sets whether the requests of a second are spread evenly in it, if the log has whole seconds (default: yes).
+    /// Sets whether a log of whole seconds has its requests spread (default: yes).
     ///
-    /// Such a log does not have the times within a second. Unless they are spread, all requests of a second arrive in one burst
-    /// at its begin, and a limiter refuses what it would have admitted. Seconds since the start of a test, below 10⁸, are
-    /// taken as exact.
+    /// Such a log does not have the times within a second. Without spreading, all requests of a second arrive in one burst at its
+    /// beginning, and a limiter refuses requests that it would have admitted. With it, the requests of a second have equal
+    /// distances, which is smoother than real traffic.
+    ///
+    /// Numbers below 10⁸ are seconds since the start of a test. They are exact, and never spread.
     pub fn spread_seconds(mut self, spreads: bool) -> Self {
         self.spreads_seconds = spreads;
         self
     }
 
-    /// Sets by how much a line may be older than one before it (default: 24 hours).
+    /// Sets how much older than those before it a line may be (default: 24 hours).
     ///
     /// An older one is an error: parts of a log are in the wrong order.
     pub fn max_backward(mut self, limit: Duration) -> Self {
@@ -188,8 +196,12 @@ impl LogReader {
     ///
     /// # Errors
     ///
-    /// Returns a [`LogError`] if the log cannot be read, if no line is valid, if a field is missing, if it exceeds a limit, or,
-    /// if the reader is strict, at the first malformed line.
+    /// Returns a [`LogError`] if
+    ///
+    /// - the log cannot be read, or no line of it is valid;
+    /// - it does not have a field;
+    /// - it has more requests or longer names than the limits, or its parts are in the wrong order;
+    /// - a line is malformed, and the reader is strict.
     pub fn read(
         &self,
         log: impl Read,

@@ -14,7 +14,7 @@ use crate::traffic::{Arrivals, Recorded};
 
 /// The most bytes that the names of keys may take, for each request of the limit.
 const NAME_BYTES: usize = 32;
-const SECOND: Duration = Duration::from_secs(1);
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// What a log has.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct RecordedLog {
     /// The requests, by time. There is at least one.
     pub requests: Arc<[Recorded]>,
     /// The names of their keys.
-    pub keys: KeyNames,
+    pub keys: LogKeys,
     /// The field that is the key, or `None` if all requests have one key.
     pub key: Option<String>,
     /// The format.
@@ -54,11 +54,11 @@ impl RecordedLog {
 
 /// The names of the keys of a log.
 ///
-/// Key number 0 is the first one in the log.
-#[derive(Clone, Default)]
-pub struct KeyNames(IndexSet<Box<[u8]>>);
+/// Key number 0 is the first one in the log. A clone shares the names.
+#[derive(Clone)]
+pub struct LogKeys(Arc<IndexSet<Box<[u8]>>>);
 
-impl KeyNames {
+impl LogKeys {
     /// Returns the name of a key. Bytes that are not UTF-8 are replaced.
     pub fn name(&self, key: u64) -> Option<Cow<'_, str>> {
         let name = self.0.get_index(usize::try_from(key).ok()?)?;
@@ -74,19 +74,11 @@ impl KeyNames {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// The number of a key, which may be new.
-    fn number(&mut self, name: &[u8]) -> usize {
-        match self.0.get_index_of(name) {
-            Some(index) => index,
-            None => self.0.insert_full(name.into()).0,
-        }
-    }
 }
 
-impl fmt::Debug for KeyNames {
+impl fmt::Debug for LogKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyNames({})", self.len())
+        write!(f, "LogKeys({})", self.len())
     }
 }
 
@@ -101,7 +93,7 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Recording {
     /// With times since 1970, or since the log's own zero.
     requests: Vec<Recorded>,
-    keys: KeyNames,
+    keys: IndexSet<Box<[u8]>>,
     name_bytes: usize,
     newest: Duration,
     backward: u64,
@@ -114,7 +106,7 @@ impl Recording {
     pub(crate) fn new(max_requests: usize, max_backward: Duration) -> Self {
         Self {
             requests: Vec::new(),
-            keys: KeyNames::default(),
+            keys: IndexSet::new(),
             name_bytes: 0,
             newest: Duration::ZERO,
             backward: 0,
@@ -156,15 +148,17 @@ impl Recording {
         self.backward += u64::from(back > Duration::ZERO);
         self.newest = self.newest.max(at);
         self.is_rounded &= request.at.is_rounded;
-        let known = self.keys.len();
-        let key = self.keys.number(request.key);
-        if self.keys.len() > known {
-            self.name_bytes += request.key.len();
-            let limit = self.max_requests.saturating_mul(NAME_BYTES);
-            if self.name_bytes > limit {
-                return Err(LogError::TooManyKeys { limit });
+        let key = match self.keys.get_index_of(request.key) {
+            Some(key) => key,
+            None => {
+                self.name_bytes += request.key.len();
+                let limit = self.max_requests.saturating_mul(NAME_BYTES);
+                if self.name_bytes > limit {
+                    return Err(LogError::TooManyKeys { limit });
+                }
+                self.keys.insert_full(request.key.into()).0
             }
-        }
+        };
         self.requests.push(Recorded {
             at,
             key: key as u64,
@@ -174,7 +168,7 @@ impl Recording {
     }
 
     /// Sorts the requests, and spreads those of each second.
-    pub(crate) fn complete(mut self, spreads: bool) -> (Arc<[Recorded]>, KeyNames) {
+    pub(crate) fn complete(mut self, spreads: bool) -> (Arc<[Recorded]>, LogKeys) {
         let requests = &mut self.requests;
         if self.backward > 0 {
             // Those of one time stay as they are.
@@ -182,14 +176,14 @@ impl Recording {
         }
         let begin = requests.first().map_or(Duration::ZERO, |first| first.at);
         for together in requests.chunk_by_mut(|one, next| one.at == next.at) {
-            let distance = SECOND.as_nanos() as f64 / together.len() as f64;
+            let count = together.len() as u64;
             for (index, request) in together.iter_mut().enumerate() {
                 request.at -= begin;
                 if spreads {
-                    request.at += Duration::from_nanos((distance * index as f64) as u64);
+                    request.at += Duration::from_nanos(SECOND_NS * index as u64 / count);
                 }
             }
         }
-        (self.requests.into(), self.keys)
+        (self.requests.into(), LogKeys(Arc::new(self.keys)))
     }
 }

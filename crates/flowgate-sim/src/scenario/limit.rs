@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowgate::{
     ConcurrencyLimit, FixedWindow, Gate, KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind,
-    ManualClock, Quotas, Timestamp,
+    ManualClock, Quota, Quotas, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +97,31 @@ impl LimitConfig {
         }
     }
 
+    /// Returns the periods of its quotas.
+    pub(super) fn periods(&self) -> Vec<Duration> {
+        let configs: Vec<LimiterConfig> = match &self.limiter.kind {
+            Kind::None => Vec::new(),
+            Kind::Keyed { limiter, .. } => vec![limiter.each()],
+            Kind::All(members) => {
+                let members = members.iter().filter_map(|member| match member {
+                    Member::Rate(config) => Some(*config),
+                    Member::Concurrency(_) => None,
+                });
+                members.collect()
+            }
+        };
+        let quotas = configs.iter().filter_map(LimiterConfig::quotas);
+        quotas
+            .flat_map(|quotas| {
+                quotas
+                    .as_slice()
+                    .iter()
+                    .map(Quota::period)
+                    .collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
     /// Builds the limit on the clock of a run, for traffic of `keys` keys.
     pub(super) fn policy(
         &self,
@@ -131,7 +156,7 @@ impl LimiterText {
             Kind::None => LimiterPolicy::rate(LimiterConfig::unlimited().build_on(time)?),
             Kind::Keyed { limiter, .. } => {
                 let keys = usize::try_from(keys.clamp(1, MAX_KEYS)).unwrap_or(usize::MAX);
-                LimiterPolicy::keyed(limiter.build_on(time, keys)?)
+                LimiterPolicy::from_keyed_config(limiter, time, keys)?
             }
             Kind::All(members) => self.all(members, time)?,
         };
@@ -143,35 +168,31 @@ impl LimiterText {
 
     /// One limit, or a gate of several.
     fn all(&self, members: &[Member], time: &ManualClock) -> Result<LimiterPolicy, Box<dyn Error>> {
-        let waiters = self.queue.unwrap_or(usize::MAX);
-        if let [member] = members {
-            return Ok(match member {
-                Member::Rate(config) => {
-                    let limiter = rate_limiter(config, time)?;
-                    limiter.queue().set_max_waiters(waiters);
-                    LimiterPolicy::rate(limiter)
+        let policy = match members {
+            [Member::Rate(config)] => LimiterPolicy::from_config(config, time)?,
+            [Member::Concurrency(permits)] => {
+                let limit = ConcurrencyLimit::builder(*permits).clock(time).build()?;
+                LimiterPolicy::concurrency(Arc::new(limit))
+            }
+            members => {
+                let mut gate = Gate::builder();
+                for (index, member) in members.iter().enumerate() {
+                    let name = format!("{} {member}", index + 1);
+                    gate = match member {
+                        Member::Rate(config) => gate.limit(&name, rate_limiter(config, time)?),
+                        Member::Concurrency(permits) => {
+                            let limit = ConcurrencyLimit::builder(*permits).clock(time);
+                            gate.limit(&name, limit.build()?)
+                        }
+                    };
                 }
-                Member::Concurrency(permits) => {
-                    let limit = ConcurrencyLimit::builder(*permits).clock(time).build()?;
-                    limit.queue().set_max_waiters(waiters);
-                    LimiterPolicy::concurrency(Arc::new(limit))
-                }
-            });
-        }
-        let mut gate = Gate::builder();
-        for (index, member) in members.iter().enumerate() {
-            let name = format!("{} {member}", index + 1);
-            gate = match member {
-                Member::Rate(config) => gate.limit(&name, rate_limiter(config, time)?),
-                Member::Concurrency(permits) => gate.limit(
-                    &name,
-                    ConcurrencyLimit::builder(*permits).clock(time).build()?,
-                ),
-            };
-        }
-        let gate = gate.build()?;
-        gate.queue().set_max_waiters(waiters);
-        Ok(LimiterPolicy::gate(Arc::new(gate)))
+                LimiterPolicy::gate(Arc::new(gate.build()?))
+            }
+        };
+        Ok(match self.queue {
+            Some(queue) => policy.max_waiters(queue),
+            None => policy,
+        })
     }
 }
 

@@ -1,15 +1,17 @@
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::{ArrivalsConfig, LimitConfig, Scenario, ScenarioError, TrafficConfig};
 use crate::keys::Keys;
-use crate::log::{KeyNames, LogProgress, LogReader, RecordedLog};
+use crate::log::{LogKeys, LogProgress, LogReader, RecordedLog};
 use crate::outcome::RunOutcome;
-use crate::simulation::Simulation;
+use crate::simulation::{Progress, Simulation};
 use crate::traffic::{Arrivals, Recorded, Traffic};
 
 /// How long requests arrive if a scenario does not say so, and has no log.
@@ -30,7 +32,7 @@ struct Source {
     name: String,
     first: u64,
     count: u64,
-    names: Option<KeyNames>,
+    names: Option<LogKeys>,
 }
 
 impl PreparedScenario {
@@ -75,6 +77,9 @@ impl PreparedScenario {
         }
         let mut sources = Vec::new();
         let mut keys = 0;
+        for window in windows(&scenario.limits, duration) {
+            simulation = simulation.watch_window(window);
+        }
         for (index, (config, log)) in scenario.traffic.iter().zip(&logs).enumerate() {
             let arrivals = match log {
                 Some(log) => Arrivals::Recorded(with_keys_from(keys, &log.requests)),
@@ -107,6 +112,18 @@ impl PreparedScenario {
             logs: logs.into_iter().flatten().collect(),
             keys,
         })
+    }
+
+    /// Ends each run soon after `is_interrupted` is set, with the outcome so far.
+    pub fn interrupt(mut self, is_interrupted: Arc<AtomicBool>) -> Self {
+        self.simulation = self.simulation.interrupt(is_interrupted);
+        self
+    }
+
+    /// Sets a function that each run calls every few thousand events.
+    pub fn on_progress(mut self, call: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.simulation = self.simulation.on_progress(call);
+        self
     }
 
     /// Runs the simulation with a limit.
@@ -142,6 +159,12 @@ impl PreparedScenario {
             _ => Cow::Owned(format!("{} {}", source.name, number + 1)),
         })
     }
+}
+
+/// The periods of all quotas, of which a run reports the worst window.
+fn windows(limits: &[LimitConfig], duration: Duration) -> BTreeSet<Duration> {
+    let periods = limits.iter().flat_map(LimitConfig::periods);
+    periods.filter(|period| *period <= duration).collect()
 }
 
 /// The field of the logs that is the key, which all limits have in common.

@@ -1,4 +1,4 @@
-//! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, and limiters.
+//! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, limiters, and logs.
 
 mod bounds;
 mod clients;
@@ -6,6 +6,7 @@ mod closed_forms;
 mod faults;
 mod golden;
 mod limiters;
+mod logs;
 mod oracles;
 mod scenarios;
 mod suggestions;

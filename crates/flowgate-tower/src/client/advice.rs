@@ -1,6 +1,7 @@
 //! What a response asks of its client.
 
 use super::countdown::Sight;
+use super::reset::Reset;
 use super::told::{self, Item};
 use http::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use http::{Response, StatusCode};
@@ -86,10 +87,28 @@ pub(super) fn advice<B>(response: &Response<B>, now: SystemTime, heeds_rate_limi
     Advice::Stop(Stop { time, each })
 }
 
+/// What a response tells of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) sight: Option<Sight>,
+    pub(super) reset: Option<Reset>,
+}
+
+impl Heard {
+    pub(super) fn of(headers: &HeaderMap, heeds_rate_limit: bool) -> Self {
+        match heeds_rate_limit {
+            true => Self {
+                sight: sight(headers),
+                reset: told::reset(headers),
+            },
+            false => Self::default(),
+        }
+    }
+}
+
 /// What remains of the limit of which the least does, if its `t` is too coarse for its policy.
-pub(super) fn sight(headers: &HeaderMap, heeds_rate_limit: bool) -> Option<Sight> {
-    let standings = told::standings(headers).filter(|_| heeds_rate_limit);
-    let sights = standings.filter_map(|standing| {
+fn sight(headers: &HeaderMap) -> Option<Sight> {
+    let sights = told::standings(headers).filter_map(|standing| {
         let remaining = standing.remaining?;
         let policy = told::policy_of(headers, standing)?;
         (policy.each < SECOND).then_some(Sight { remaining, policy })

@@ -1,4 +1,4 @@
-use super::advice::{advice, sight};
+use super::advice::{Heard, advice};
 use super::error::NotSent;
 use super::limits::ClientLimit;
 use super::limits::sealed::Sealed;
@@ -161,9 +161,9 @@ where
                 } => {
                     let response = ready!(future.poll(context)).map_err(ClientError::Client)?;
                     let advice = advice(&response, SystemTime::now(), rules.heeds_rate_limit);
-                    let sight = sight(response.headers(), rules.heeds_rate_limit);
+                    let heard = Heard::of(response.headers(), rules.heeds_rate_limit);
                     let each = || rules.limit.each(host);
-                    rules.pauses.heed(host, advice, sight, *sent, each);
+                    rules.pauses.heed(host, advice, heard, *sent, each);
                     let permit = permit.take();
                     return Poll::Ready(Ok(response.map(|body| LimitBody::new(body, permit))));
                 }

@@ -6,6 +6,7 @@ mod error;
 mod future;
 mod limits;
 mod pauses;
+mod reset;
 mod service;
 mod told;
 
@@ -58,6 +59,7 @@ use tower_layer::Layer;
 /// | gRPC's status 8 or 14, with `grpc-retry-pushback-ms` | nothing is sent until then |
 /// | gRPC's status 8 or 14, without, or negative | as 429 |
 /// | any other, with `RateLimit: …;r=0;t=…` | nothing is sent for that time; see below |
+/// | any other, with `X-RateLimit-Remaining: 0` | nothing is sent until the window ends; see below |
 /// | any other | the next backoff begins small again |
 ///
 /// - `Retry-After` is a number of seconds or a date. The longest pause is [`max_pause`](Self::max_pause).
@@ -86,6 +88,21 @@ use tower_layer::Layer;
 ///   rounding up never adds more than `w / q`, the policy's time for one request.
 ///
 /// [`heed_rate_limit(false)`](Self::heed_rate_limit) ignores the field.
+///
+/// # `X-RateLimit-Reset` as a second of the Unix epoch
+///
+/// Many servers send `X-RateLimit-Limit`, `-Remaining` and `-Reset` without `RateLimit`. `-Reset` is the second at which the
+/// window ends, rounded up, and `Date` is the second of the response, rounded down. So in the first response of a window,
+/// the difference is the length of the window and one second more. The layer learns the length from a response in which
+/// nearly all of the limit remains. After `-Remaining: 0`, it waits until the window ends, and never longer than the fields
+/// allow.
+///
+/// - Both fields are by the server's clock, so the client's wall clock may be wrong.
+/// - If the layer has not heard the beginning of a window, it follows only `Retry-After`.
+/// - A window of 1.5 s is guessed too short once. If `-Reset` is still the same when the window should be over, the layer
+///   adds one second to each later window of this host.
+///
+/// [`heed_rate_limit(false)`](Self::heed_rate_limit) ignores these fields, too.
 ///
 /// # After a pause
 ///
@@ -120,11 +137,12 @@ use tower_layer::Layer;
 ///
 /// # Memory
 ///
-/// The memory of the limit, and about 250 bytes for each host with one of these properties:
+/// The memory of the limit, and about 350 bytes for each host with one of these properties:
 ///
 /// - It has requested a pause, and has sent no other response since.
 /// - Its `RateLimit` was once too early.
 /// - It sends `RateLimit` fields of a policy with more than one request per second.
+/// - It sends `X-RateLimit-Reset` as a second of the Unix epoch.
 ///
 /// This is kept for at most 10,000 hosts. After that, the layer forgets the host whose pause ends first.
 pub struct ClientLayer<L: ClientLimit = AnyLimit> {
@@ -286,7 +304,7 @@ impl<L: ClientLimit> ClientLayer<L> {
         self.with(|rules| rules.pauses = Arc::new(rules.pauses.with_max_pause(most)))
     }
 
-    /// Sets whether `RateLimit` fields are heeded (default: yes). `Retry-After` and gRPC's fields always are.
+    /// Sets whether `RateLimit` and `X-RateLimit-…` fields are heeded (default: yes). `Retry-After` and gRPC's fields always are.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};

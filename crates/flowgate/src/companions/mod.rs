@@ -6,6 +6,7 @@
 pub(crate) mod address;
 pub(crate) mod config;
 pub(crate) mod degrade;
+pub(crate) mod immediate;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) mod io;
 #[cfg(feature = "metrics")]

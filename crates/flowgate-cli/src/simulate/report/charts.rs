@@ -6,12 +6,14 @@ use super::comparison::{Comparison, PolicyRun, Ranks, Slot, Spread};
 
 /// Durations, or numbers of attempts, that are further apart than this ratio are shown on a log axis.
 const WIDE: f64 = 30.0;
+/// Slots that a chart of half the width draws as one.
+const JOINED: usize = 2;
 const OVER_TIME: &str = "time since the start";
 
-/// The policies, each with its look.
+/// The policies, each with its look. Lines are solid: dashes would hide the steps.
 pub(super) fn looks(comparison: &Comparison) -> impl Iterator<Item = (Look, &PolicyRun)> {
     let runs = comparison.policies.iter().enumerate();
-    runs.map(|(index, run)| (Look::of(index), run))
+    runs.map(|(index, run)| (Look::of(index).solid(), run))
 }
 
 /// Returns whether each policy got the same attempts at the same times, as without retries.
@@ -32,50 +34,33 @@ pub(super) fn has_times(comparison: &Comparison) -> bool {
     runs.iter().any(|run| run.latency.max_ns > 0)
 }
 
-/// The charts over time.
-pub(super) fn over_time(comparison: &Comparison) -> Vec<Chart> {
-    let attempts: fn(&Slot) -> u64 = |slot| slot.attempts;
-    let is_alike = is_offered_alike(comparison);
-    let mut charts = Vec::new();
-    if !is_alike {
-        charts.push(counts(comparison, "offered", attempts));
-    }
-    charts.push(admitted(comparison));
-    charts.push(counts(comparison, "refused", |slot| slot.refused));
-    if has_times(comparison) {
-        charts.push(counts(comparison, "served in time", |slot| slot.in_time));
-        charts.push(longest(comparison));
-    }
-    charts
-}
-
 /// What each policy admitted; over what was offered, if that was the same.
 pub(super) fn admitted(comparison: &Comparison) -> Chart {
     let is_alike = is_offered_alike(comparison);
     let offered = comparison.policies.first().filter(|_| is_alike);
     let offered = offered.map(|run| {
-        let rates = rates(comparison, run, |slot| slot.attempts);
+        let rates = rates(comparison, run, 1, |slot| slot.attempts);
         Layer::area("offered", Look::GRAY, [rates]).stepped()
     });
     let admitted = looks(comparison).map(|(look, run)| {
-        let rates = rates(comparison, run, |slot| slot.admitted);
+        let rates = rates(comparison, run, 1, |slot| slot.admitted);
         Layer::line(run.policy.as_str(), look, [rates]).stepped()
     });
     let layers = offered.into_iter().chain(admitted).collect();
-    timed(comparison, "admitted", Unit::Rate, layers)
+    timed(comparison, "admitted", Unit::Rate, layers).wide()
 }
 
 /// What one policy admitted, over what was offered to it.
 pub(super) fn admitted_by(comparison: &Comparison, index: usize) -> Option<Chart> {
     let (look, run) = looks(comparison).nth(index)?;
-    let of = |count| rates(comparison, run, count);
+    let of = |count| rates(comparison, run, 1, count);
     let layers = vec![
         Layer::area("offered", Look::GRAY, [of(|slot| slot.attempts)]).stepped(),
-        Layer::area("", look.solid(), [of(|slot| slot.admitted)]).stepped(),
-        Layer::line("admitted", look.solid(), [of(|slot| slot.admitted)]).stepped(),
+        Layer::area("", look, [of(|slot| slot.admitted)]).stepped(),
+        Layer::line("", look, [of(|slot| slot.admitted)]).stepped(),
     ];
     let highest = comparison.policies.iter().flat_map(|run| {
-        rates(comparison, run, |slot| slot.attempts.max(slot.admitted)).into_iter()
+        rates(comparison, run, 1, |slot| slot.attempts.max(slot.admitted)).into_iter()
     });
     let highest: Vec<f64> = highest.map(|point| point.y()).collect();
     let y = Axis::from_zero(Unit::Rate, highest);
@@ -85,38 +70,44 @@ pub(super) fn admitted_by(comparison: &Comparison, index: usize) -> Option<Chart
         time(comparison),
         y,
     );
-    Some(chart.names(OVER_TIME, "per second").layers(layers))
+    let chart = chart.names(OVER_TIME, "admitted per second");
+    Some(chart.height(240).layers(layers))
 }
 
-fn counts(comparison: &Comparison, title: &str, count: fn(&Slot) -> u64) -> Chart {
+/// A line per policy: its number per second.
+pub(super) fn counts(comparison: &Comparison, title: &str, count: fn(&Slot) -> u64) -> Chart {
     let layers = looks(comparison).map(|(look, run)| {
-        let rates = rates(comparison, run, count);
+        let rates = rates(comparison, run, JOINED, count);
         Layer::line(run.policy.as_str(), look, [rates]).stepped()
     });
     timed(comparison, title, Unit::Rate, layers.collect())
 }
 
 /// The longest latency of each slot.
-fn longest(comparison: &Comparison) -> Chart {
+pub(super) fn longest(comparison: &Comparison) -> Chart {
     let layers = looks(comparison).map(|(look, run)| {
-        let slots = run.slots.chunk_by(|one, other| {
-            let is_served = |slot: &Slot| slot.in_time > 0;
-            is_served(one) == is_served(other)
-        });
+        let at = |index: usize| index as f64 * comparison.slot_seconds();
+        let is_served = |slot: &Slot| slot.in_time > 0;
         let mut start = 0;
-        let pieces = slots.filter_map(|piece| {
-            let points = stepped(comparison, start, piece, |slot| slot.longest_ns as f64);
-            start += piece.len();
-            (piece[0].in_time > 0).then_some(points)
-        });
-        Layer::line(run.policy.as_str(), look, pieces.collect::<Vec<_>>()).stepped()
+        let mut pieces = Vec::new();
+        for slots in run
+            .slots
+            .chunk_by(|one, other| is_served(one) == is_served(other))
+        {
+            let longest = |slot: &Slot| slot.longest_ns as f64;
+            let first = start;
+            start += slots.len();
+            if is_served(&slots[0]) {
+                let points = slots.iter().enumerate();
+                let points =
+                    points.map(|(index, slot)| Point::new(at(first + index), longest(slot)));
+                let last = Point::new(at(start), longest(&slots[slots.len() - 1]));
+                pieces.push(points.chain([last]).collect());
+            }
+        }
+        Layer::line(run.policy.as_str(), look, pieces).stepped()
     });
-    timed(
-        comparison,
-        "longest latency",
-        Unit::Nanos,
-        layers.collect(),
-    )
+    timed(comparison, "longest latency", Unit::Nanos, layers.collect())
 }
 
 fn timed(comparison: &Comparison, title: &str, unit: Unit, layers: Vec<Layer>) -> Chart {
@@ -132,46 +123,53 @@ fn timed(comparison: &Comparison, title: &str, unit: Unit, layers: Vec<Layer>) -
         .empty_text("none")
 }
 
-/// From the start to the last slot of any policy.
-fn time(comparison: &Comparison) -> Axis {
+/// The end of the last slot of any policy, in seconds.
+fn end(comparison: &Comparison) -> f64 {
     let slots = comparison.policies.iter().map(|run| run.slots.len());
     let end = slots.max().unwrap_or(0) as f64 * comparison.slot_seconds();
-    Axis::time(end.max(comparison.duration_ns as f64 / 1e9))
+    end.max(comparison.duration_ns as f64 / 1e9)
 }
 
-fn rates(comparison: &Comparison, run: &PolicyRun, count: fn(&Slot) -> u64) -> Vec<Point> {
-    let seconds = comparison.slot_seconds();
-    stepped(comparison, 0, &run.slots, |slot| {
-        count(slot) as f64 / seconds
-    })
+fn time(comparison: &Comparison) -> Axis {
+    Axis::time(end(comparison))
 }
 
-/// A point at the start of each slot, and one at the end of the last. `first` is the number of the first slot.
-fn stepped(
+/// Rates of `joined` slots each to the end of the axis; zero after the last slot.
+fn rates(
     comparison: &Comparison,
-    first: usize,
-    slots: &[Slot],
-    value: impl Fn(&Slot) -> f64,
+    run: &PolicyRun,
+    joined: usize,
+    count: fn(&Slot) -> u64,
 ) -> Vec<Point> {
-    let at = |index: usize| (first + index) as f64 * comparison.slot_seconds();
-    let points = slots.iter().enumerate();
-    let points = points.map(|(index, slot)| Point::new(at(index), value(slot)));
-    let last = slots.last();
-    points
-        .chain(last.map(|last| Point::new(at(slots.len()), value(last))))
-        .collect()
+    let seconds = comparison.slot_seconds();
+    let rates = run.slots.chunks(joined).enumerate().map(|(index, slots)| {
+        let sum: u64 = slots.iter().map(count).sum();
+        let start = (index * joined) as f64 * seconds;
+        Point::new(start, sum as f64 / (slots.len() as f64 * seconds))
+    });
+    let mut rates: Vec<Point> = rates.collect();
+    let after = run.slots.len() as f64 * seconds;
+    if after < end(comparison) {
+        rates.push(Point::new(after, 0.0));
+    }
+    let last = rates.last().map_or(0.0, Point::y);
+    rates.push(Point::new(end(comparison), last));
+    rates
 }
 
 /// The percentiles of the latency, or of the wait.
 pub(super) fn percentiles(
     comparison: &Comparison,
     title: &str,
+    x_name: &str,
     of: fn(&PolicyRun) -> &Spread,
 ) -> Chart {
     let spreads = || comparison.policies.iter().map(of);
     let most = spreads().map(|spread| spread.samples).max().unwrap_or(0);
+    // The fastest would stretch a log axis, and matter least.
     let values: Vec<f64> = spreads()
         .flat_map(|spread| &spread.curve)
+        .filter(|quantile| quantile.share >= 0.5)
         .map(|quantile| quantile.ns as f64)
         .collect();
     let layers = looks(comparison).map(|(look, run)| {
@@ -198,7 +196,7 @@ pub(super) fn percentiles(
         Axis::shares(most),
         Axis::durations(values.into_iter()),
     )
-    .names("share of the operations", "at most")
+    .names(x_name, "at most")
     .layers(layers)
     .empty_text("none")
 }

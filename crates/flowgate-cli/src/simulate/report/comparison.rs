@@ -1,16 +1,20 @@
 //! A comparison of runs, as plain numbers.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flowgate_sim::{KeyCounts, Latency, RunOutcome, TimeSlot};
+use flowgate_sim::{
+    KeyCounts, KeyTable, Latency, OutcomeCounts, RunOutcome, SourceOutcome, StopReason, TimeSlot,
+    WorstWindow,
+};
 use serde::{Deserialize, Serialize};
 
 /// Number of keys that are named as refused most.
 const NAMED: usize = 5;
 /// Each group of ranks is longer than the one before by about this part of it.
 const GROWTH: usize = 12;
+/// The histogram does not distinguish shorter durations.
+const SHORTEST_NS: u64 = 1_000;
 
 /// What was simulated.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +25,6 @@ pub(crate) struct Description {
     pub(crate) scenario: String,
     /// Seed of all random numbers.
     pub(crate) seed: u64,
-    /// Names of keys, such as addresses of a log. Other keys are shown as numbers.
-    pub(crate) key_names: BTreeMap<u64, String>,
 }
 
 /// What came of the same traffic under one policy or several.
@@ -47,6 +49,8 @@ pub(crate) struct PolicyRun {
     pub(crate) events: u64,
     /// When the last thing happened.
     pub(crate) ended_ns: u64,
+    /// Why it ended before its time, if it did.
+    pub(crate) stopped: Option<Stopped>,
     pub(crate) counts: Counts,
     /// Share of the attempts; none without attempts.
     pub(crate) refused_share: Option<f64>,
@@ -55,8 +59,43 @@ pub(crate) struct PolicyRun {
     pub(crate) fairness: Option<f64>,
     pub(crate) wait: Spread,
     pub(crate) latency: Spread,
+    pub(crate) sources: Vec<Source>,
+    pub(crate) windows: Vec<Window>,
     pub(crate) slots: Vec<Slot>,
     pub(crate) keys: Keys,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Stopped {
+    Events,
+    Pending,
+    Interrupted,
+    Other,
+}
+
+/// One source of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) counts: Counts,
+    pub(crate) wait: Spread,
+    pub(crate) latency: Spread,
+}
+
+/// The most tokens that were admitted in any window of a length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Window {
+    pub(crate) window_ns: u64,
+    pub(crate) tokens: u64,
+    /// When the last of them were admitted.
+    pub(crate) at_ns: u64,
+    /// The most that the policy guarantees, if it has such a guarantee.
+    pub(crate) guarantee: Option<u64>,
+    /// Whether tokens and guarantee are those of one key.
+    pub(crate) is_per_key: bool,
+    /// Whether there is no worse window.
+    pub(crate) is_exact: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +107,8 @@ pub(crate) struct Counts {
     pub(crate) waited: u64,
     pub(crate) queue_full: u64,
     pub(crate) expired: u64,
+    pub(crate) timed_out: u64,
+    pub(crate) wasted: u64,
     pub(crate) down: u64,
     pub(crate) in_time: u64,
     pub(crate) late: u64,
@@ -127,21 +168,24 @@ pub(crate) struct RefusedKey {
     pub(crate) key: String,
     pub(crate) attempts: u64,
     pub(crate) admitted: u64,
+    pub(crate) refused: u64,
 }
 
 impl RefusedKey {
-    pub(crate) fn refused(&self) -> u64 {
-        self.attempts - self.admitted
-    }
-
     pub(crate) fn refused_share(&self) -> f64 {
-        self.refused() as f64 / self.attempts.max(1) as f64
+        self.refused as f64 / self.attempts.max(1) as f64
     }
 }
 
 impl Comparison {
     /// Creates the comparison of runs with the same traffic.
-    pub(crate) fn new(description: &Description, outcomes: &[RunOutcome]) -> Comparison {
+    ///
+    /// `key_name` returns the name of a key, such as the address in a log.
+    pub(crate) fn new(
+        description: &Description,
+        outcomes: &[RunOutcome],
+        key_name: impl Fn(u64) -> String,
+    ) -> Comparison {
         let longest = |of: fn(&RunOutcome) -> Duration| outcomes.iter().map(of).max();
         Comparison {
             title: description.title.clone(),
@@ -151,7 +195,7 @@ impl Comparison {
             slot_ns: nanos(longest(|outcome| outcome.slot).unwrap_or_default()).max(1),
             policies: outcomes
                 .iter()
-                .map(|outcome| PolicyRun::new(description, outcome))
+                .map(|outcome| PolicyRun::new(outcome, &key_name))
                 .collect(),
         }
     }
@@ -162,29 +206,21 @@ impl Comparison {
 }
 
 impl PolicyRun {
-    fn new(description: &Description, outcome: &RunOutcome) -> PolicyRun {
-        let counts = &outcome.counts;
-        let has_attempts = counts.attempts > 0;
+    fn new(outcome: &RunOutcome, key_name: &impl Fn(u64) -> String) -> PolicyRun {
+        let counts = Counts::new(&outcome.counts);
         PolicyRun {
             policy: outcome.policy.clone(),
             hash: format!("{:016x}", outcome.hash()),
             events: outcome.events,
             ended_ns: nanos(outcome.ended),
-            counts: Counts {
-                operations: counts.operations,
-                attempts: counts.attempts,
-                admitted: counts.admitted,
-                refused: counts.refused,
-                waited: counts.waited,
-                queue_full: counts.queue_full,
-                expired: counts.expired,
-                down: counts.down,
-                in_time: counts.in_time,
-                late: counts.late,
-                failed: counts.failed,
-                unfinished: counts.unfinished,
-            },
-            refused_share: has_attempts.then(|| outcome.refused_share()),
+            stopped: outcome.stopped.map(|reason| match reason {
+                StopReason::Events => Stopped::Events,
+                StopReason::Pending => Stopped::Pending,
+                StopReason::Interrupted => Stopped::Interrupted,
+                _ => Stopped::Other,
+            }),
+            counts,
+            refused_share: counts.refused_share(),
             goodput_per_second: match outcome.duration.is_zero() {
                 true => 0.0,
                 false => outcome.goodput(),
@@ -192,8 +228,65 @@ impl PolicyRun {
             fairness: (outcome.keys.len() > 1).then(|| outcome.fairness()),
             wait: Spread::new(&outcome.wait),
             latency: Spread::new(&outcome.latency),
+            sources: outcome.sources.iter().map(Source::new).collect(),
+            windows: outcome.windows.iter().map(Window::new).collect(),
             slots: outcome.slots.iter().map(Slot::new).collect(),
-            keys: Keys::new(description, &outcome.keys),
+            keys: Keys::new(&outcome.keys, key_name),
+        }
+    }
+}
+
+impl Counts {
+    fn new(counts: &OutcomeCounts) -> Counts {
+        Counts {
+            operations: counts.operations,
+            attempts: counts.attempts,
+            admitted: counts.admitted,
+            refused: counts.refused,
+            waited: counts.waited,
+            queue_full: counts.queue_full,
+            expired: counts.expired,
+            timed_out: counts.timed_out,
+            wasted: counts.wasted,
+            down: counts.down,
+            in_time: counts.in_time,
+            late: counts.late,
+            failed: counts.failed,
+            unfinished: counts.unfinished,
+        }
+    }
+
+    /// Share of the attempts that were refused; none without attempts.
+    pub(crate) fn refused_share(&self) -> Option<f64> {
+        (self.attempts > 0).then(|| self.refused as f64 / self.attempts as f64)
+    }
+}
+
+impl Source {
+    fn new(source: &SourceOutcome) -> Source {
+        Source {
+            name: source.name.clone(),
+            counts: Counts::new(&source.counts),
+            wait: Spread::new(&source.wait),
+            latency: Spread::new(&source.latency),
+        }
+    }
+}
+
+impl Window {
+    fn new(window: &WorstWindow) -> Window {
+        let is_per_key = window.bound.is_some_and(|bound| bound.is_per_key);
+        let worst = match is_per_key {
+            true => window.worst_of_key,
+            false => window.worst,
+        };
+        Window {
+            window_ns: nanos(window.window),
+            tokens: worst.cost,
+            at_ns: nanos(worst.at),
+            guarantee: window.bound.map(|bound| bound.tokens),
+            is_per_key,
+            is_exact: window.is_exact,
         }
     }
 }
@@ -202,7 +295,10 @@ impl Spread {
     fn new(durations: &Latency) -> Spread {
         // A quantile is the upper end of its place in the histogram.
         let max = durations.max();
-        let quantile = |share| nanos(durations.quantile(share).min(max));
+        let quantile = |share| match nanos(durations.quantile(share).min(max)) {
+            0..SHORTEST_NS => 0,
+            ns => ns,
+        };
         let samples = durations.count();
         // 1/(1 − share) from 1 to the number of samples, and ten for each power of ten.
         let rarities = (0..).map(|step| 10_f64.powf(f64::from(step) / 10.0));
@@ -241,7 +337,7 @@ impl Slot {
 }
 
 impl Keys {
-    fn new(description: &Description, keys: &BTreeMap<u64, KeyCounts>) -> Keys {
+    fn new(keys: &KeyTable, key_name: &impl Fn(u64) -> String) -> Keys {
         let mut by_attempts: Vec<KeyCounts> = keys.values().copied().collect();
         by_attempts.sort_unstable_by_key(|counts| Reverse((counts.attempts, counts.admitted)));
         let mut ranks = Vec::new();
@@ -257,20 +353,12 @@ impl Keys {
             });
             rest = after;
         }
-
-        let refused = |counts: &KeyCounts| counts.attempts.saturating_sub(counts.admitted);
-        let mut most: Vec<_> = keys
-            .iter()
-            .filter(|(_, counts)| refused(counts) > 0)
-            .collect();
-        most.sort_by_key(|(key, counts)| (Reverse(refused(counts)), **key));
-        let named = most.into_iter().take(NAMED).map(|(key, counts)| RefusedKey {
-            key: match description.key_names.get(key) {
-                Some(name) => name.clone(),
-                None => key.to_string(),
-            },
+        let most = keys.most_refused(NAMED).into_iter();
+        let named = most.map(|(key, counts)| RefusedKey {
+            key: key_name(key),
             attempts: counts.attempts,
             admitted: counts.admitted,
+            refused: counts.refused,
         });
         Keys {
             count: keys.len() as u64,

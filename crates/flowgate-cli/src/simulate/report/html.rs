@@ -5,7 +5,7 @@ use std::fmt;
 use flowgate_chart::{Escaped, Figure, Key, Look, grouped, keys, page};
 
 use super::charts;
-use super::comparison::Comparison;
+use super::comparison::{Comparison, PolicyRun};
 use super::rows::{percent, rows, seconds};
 use super::text::has_refused_keys;
 
@@ -66,39 +66,62 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
     }
     let policies = keys(charts::looks(comparison).map(|(look, run)| (look, run.policy.as_str())));
     let with_offered = format!("{policies} {}", Key::area(Look::GRAY, "offered"));
-    let over_time = match charts::is_offered_alike(comparison) {
-        true => &with_offered,
-        false => &policies,
-    };
+    let is_alike = charts::is_offered_alike(comparison);
+    let figure =
+        |title, caption, chart| Figure::new(title, caption).keys(&policies).charts([chart]);
     let mut figures = vec![
         Figure::new(
-            "Over time",
-            "Requests per second of each slot. Offered: attempts, retries included. Served in time: before the deadline of the client.",
+            "Admitted over time",
+            "Requests per second of each slot. Offered: attempts, retries included.",
         )
-        .keys(over_time)
-        .charts(charts::over_time(comparison)),
+        .keys(if is_alike { &with_offered } else { &policies })
+        .charts([charts::admitted(comparison)]),
     ];
+    if !is_alike {
+        figures.push(figure(
+            "Offered over time",
+            "Attempts, retries included. They differ where clients retry, or wait for an answer before they ask again.",
+            charts::counts(comparison, "offered", |slot| slot.attempts),
+        ));
+    }
+    figures.push(figure(
+        "Refused over time",
+        "Attempts that the policy refused, after a wait or without one.",
+        charts::counts(comparison, "refused", |slot| slot.refused),
+    ));
     if charts::has_times(comparison) {
-        let latency = charts::percentiles(comparison, "latency", |run| &run.latency);
-        figures.push(
-            Figure::new(
-                "Latency percentiles",
-                "From the start of an operation to its answer, with waits and retries, of the operations that were served.",
-            )
-            .keys(&policies)
-            .charts([latency]),
-        );
+        figures.push(figure(
+            "Goodput over time",
+            "Operations that were served within the deadline of their client.",
+            charts::counts(comparison, "goodput", |slot| slot.in_time),
+        ));
+        figures.push(figure(
+            "Longest latency over time",
+            "Of the operations that were served in time in each slot.",
+            charts::longest(comparison),
+        ));
+        figures.push(figure(
+            "Latency percentiles",
+            "From the start of an operation to its answer, with waits and retries.",
+            charts::percentiles(
+                comparison,
+                "latency",
+                "share of the operations served",
+                |run| &run.latency,
+            ),
+        ));
     }
     if runs.iter().any(|run| run.wait.samples > 0) {
-        let wait = charts::percentiles(comparison, "wait", |run| &run.wait);
-        figures.push(
-            Figure::new(
-                "Wait for the limiter",
-                "Of the attempts that waited for the limiter and were admitted.",
-            )
-            .keys(&policies)
-            .charts([wait]),
-        );
+        figures.push(figure(
+            "Wait for the limiter",
+            "Of the attempts that waited for the limiter and were admitted.",
+            charts::percentiles(
+                comparison,
+                "wait",
+                "share of the attempts that waited",
+                |run| &run.wait,
+            ),
+        ));
     }
     if runs.iter().any(|run| run.keys.count > 1) {
         figures.push(
@@ -117,18 +140,13 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
 fn table(comparison: &Comparison, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(
         f,
-        "<section>\n<h2>{} of traffic, seed {}</h2>",
+        "<section>\n<h2>{} of traffic, seed {}</h2>\n<div class=\"scroll\"><table>",
         Escaped(&seconds(comparison.duration_ns)),
         comparison.seed
     )?;
-    f.write_str("<div class=\"scroll\"><table>\n<thead><tr><td></td>")?;
-    for (look, run) in charts::looks(comparison) {
-        let key = Key::line(look, &run.policy);
-        write!(f, "<th scope=\"col\" class=\"run\">{key}</th>")?;
-    }
-    f.write_str("</tr></thead>\n<tbody>\n")?;
+    columns(charts::looks(comparison), f)?;
     for row in rows(comparison) {
-        write!(f, "<tr><th scope=\"row\">{}</th>", Escaped(row.name))?;
+        write!(f, "<tr><th scope=\"row\">{}</th>", Escaped(&row.name))?;
         for cell in &row.cells {
             write!(f, "<td>{}</td>", Escaped(cell.as_deref().unwrap_or("–")))?;
         }
@@ -137,36 +155,46 @@ fn table(comparison: &Comparison, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str("</tbody></table></div>\n</section>\n")
 }
 
+/// Writes the head of a table, and the start of its body.
+fn columns<'a>(
+    runs: impl Iterator<Item = (Look, &'a PolicyRun)>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    f.write_str("<thead><tr><td></td>")?;
+    for (look, run) in runs {
+        let key = Key::line(look, &run.policy);
+        write!(f, "<th scope=\"col\" class=\"run\">{key}</th>")?;
+    }
+    f.write_str("</tr></thead>\n<tbody>\n")
+}
+
 /// Writes the keys that were refused most, if there are several keys.
 fn most_refused(comparison: &Comparison, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let refused = || charts::looks(comparison).filter(|(_, run)| has_refused_keys(run));
-    if refused().next().is_none() {
+    let ranks = refused().map(|(_, run)| run.keys.most_refused.len()).max();
+    let Some(ranks) = ranks else {
         return Ok(());
-    }
+    };
     f.write_str(
-        "<section class=\"half\">\n<h2>Keys that were refused most</h2>\n<div class=\"scroll\"><table>\n<thead><tr>\
-         <th scope=\"col\">policy</th><th scope=\"col\">key</th><th scope=\"col\">attempts</th>\
-         <th scope=\"col\">refused</th><th scope=\"col\">share</th></tr></thead>\n",
+        "<section class=\"full\">\n<h2>Keys that were refused most</h2>\n<div class=\"scroll\"><table>\n",
     )?;
-    for (look, run) in refused() {
-        f.write_str("<tbody>\n")?;
-        for (index, key) in run.keys.most_refused.iter().enumerate() {
-            f.write_str("<tr>")?;
-            if index == 0 {
-                let rows = run.keys.most_refused.len();
-                let name = Key::line(look, &run.policy);
-                write!(f, "<th scope=\"rowgroup\" rowspan=\"{rows}\">{name}</th>")?;
+    columns(refused(), f)?;
+    for rank in 0..ranks {
+        write!(f, "<tr><th scope=\"row\">{}</th>", rank + 1)?;
+        for (_, run) in refused() {
+            match run.keys.most_refused.get(rank) {
+                Some(key) => write!(
+                    f,
+                    "<td>{}: {} of {}, {}</td>",
+                    Escaped(&key.key),
+                    grouped(key.refused),
+                    grouped(key.attempts),
+                    percent(key.refused_share())
+                )?,
+                None => f.write_str("<td>–</td>")?,
             }
-            writeln!(
-                f,
-                "<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-                Escaped(&key.key),
-                grouped(key.attempts),
-                grouped(key.refused()),
-                percent(key.refused_share())
-            )?;
         }
-        f.write_str("</tbody>\n")?;
+        f.write_str("</tr>\n")?;
     }
-    f.write_str("</table></div>\n</section>\n")
+    f.write_str("</tbody></table></div>\n</section>\n")
 }

@@ -1,6 +1,6 @@
 //! A comparison as text: the table, and a picture in characters.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use console::{Style, Term, colors_enabled};
 use flowgate_chart::{Axis, Bars, Look, Unit, grouped};
@@ -10,7 +10,7 @@ use super::rows::{percent, rows, seconds};
 
 /// Width where the terminal's is unknown, and the range of widths that are used.
 const USUAL: usize = 80;
-const NARROWEST: usize = 40;
+const NARROWEST: usize = 60;
 const WIDEST: usize = 120;
 /// Width of a policy's name in the table, in its lines. A longer cell makes the column wider.
 const NAME: usize = 16;
@@ -70,7 +70,10 @@ impl Comparison {
         };
         let text = text.to_string();
         match style.is_ascii {
-            true => text.replace('µ', "u").replace('…', "..."),
+            true => text
+                .replace('µ', "u")
+                .replace('…', "...")
+                .replace('≥', ">="),
             false => text,
         }
     }
@@ -109,7 +112,11 @@ impl Text<'_> {
     /// Writes a column per policy, in as many tables as the width needs.
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = rows(self.comparison);
-        let label = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+        let label = rows
+            .iter()
+            .map(|row| printable(&row.name).chars().count())
+            .max()
+            .unwrap_or(0);
         let columns: Vec<Column> = self
             .runs()
             .enumerate()
@@ -130,19 +137,23 @@ impl Text<'_> {
             let lines = shown.iter().map(|column| column.name.len()).max();
             let lines = lines.unwrap_or(0);
             for line in 0..lines {
-                write!(f, "{:label$}", "")?;
+                let mut space = label;
                 for column in shown {
+                    space += GAP.len() + column.width;
                     // Names of fewer lines stand at the bottom.
                     let above = lines - column.name.len();
-                    let name = line.checked_sub(above).map_or("", |at| &column.name[at]);
-                    let space = column.width - name.chars().count();
-                    let name = self.style.colored(column.look, name);
-                    write!(f, "{GAP}{:space$}{name}", "")?;
+                    if let Some(line) = line.checked_sub(above) {
+                        let name = &column.name[line];
+                        space -= name.chars().count();
+                        let name = self.style.colored(column.look, name);
+                        write!(f, "{:space$}{name}", "")?;
+                        space = 0;
+                    }
                 }
                 writeln!(f)?;
             }
             for (index, row) in rows.iter().enumerate() {
-                write!(f, "{:label$}", row.name)?;
+                write!(f, "{:label$}", printable(&row.name))?;
                 for column in shown {
                     write!(f, "{GAP}{:>1$}", column.cells[index], column.width)?;
                 }
@@ -156,28 +167,31 @@ impl Text<'_> {
     /// Writes a line per policy, if there are several keys.
     fn most_refused(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let refused = || self.runs().filter(|(_, run)| has_refused_keys(run));
-        let names = refused().map(|(_, run)| printable(&run.policy).chars().count());
-        let Some(longest) = names.max() else {
+        if refused().next().is_none() {
             return Ok(());
-        };
-        let width = longest.min(2 * NAME);
+        }
+        let width = self.style.columns();
         writeln!(f, "refused most, by key")?;
         for (look, run) in refused() {
-            let name = cut(&printable(&run.policy), width);
-            let space = width - name.chars().count();
+            let name = cut(&printable(&run.policy), width - 2);
+            writeln!(f, "  {}", self.style.colored(look, &name))?;
             let mut line = String::new();
             for key in &run.keys.most_refused {
-                let (refused, share) = (key.refused(), percent(key.refused_share()));
-                let refused = grouped(refused).replace('\u{202f}', ",");
-                let item = format!("{GAP}{}: {refused} ({share})", printable(&key.key));
-                let length = 2 + width + line.chars().count() + item.chars().count();
-                if length > self.style.columns() && !line.is_empty() {
+                let refused = grouped(key.refused).replace('\u{202f}', ",");
+                let share = percent(key.refused_share());
+                let item = format!("{}: {refused} ({share})", printable(&key.key));
+                let gap = if line.is_empty() { "    " } else { GAP };
+                if [&line, gap, &item]
+                    .map(|part| part.chars().count())
+                    .iter()
+                    .sum::<usize>()
+                    > width
+                {
                     break;
                 }
-                line += &item;
+                line = line + gap + &item;
             }
-            let name = self.style.colored(look, &name);
-            writeln!(f, "  {name}{:space$}{line}", "")?;
+            writeln!(f, "{line}")?;
         }
         writeln!(f)
     }
@@ -212,10 +226,7 @@ impl Text<'_> {
             return writeln!(f, "no requests");
         }
         let (bar, behind) = Bars::characters(self.style.is_ascii);
-        writeln!(
-            f,
-            "requests per second: {bar} admitted, {behind} offered and not admitted"
-        )?;
+        writeln!(f, "requests/s: {bar} admitted, {behind} not admitted")?;
         for (look, run, offered, admitted) in pictures {
             let name = cut(&printable(&run.policy), columns);
             let name = self.style.colored(look, &name);
@@ -243,11 +254,7 @@ struct Column {
 }
 
 impl Column {
-    fn new<'a>(
-        look: Look,
-        policy: &str,
-        cells: impl Iterator<Item = Option<&'a str>>,
-    ) -> Column {
+    fn new<'a>(look: Look, policy: &str, cells: impl Iterator<Item = Option<&'a str>>) -> Column {
         let cells = cells.map(|cell| cell.unwrap_or("-").replace('\u{202f}', ","));
         let cells: Vec<String> = cells.collect();
         let width = cells.iter().map(|cell| cell.chars().count()).max();
@@ -325,7 +332,10 @@ mod tests {
 
     #[test]
     fn names_are_broken_at_spaces_and_long_words_where_the_line_ends() {
-        assert_eq!(wrapped("token 100/s burst 20", 11), ["token 100/s", "burst 20"]);
+        assert_eq!(
+            wrapped("token 100/s burst 20", 11),
+            ["token 100/s", "burst 20"]
+        );
         assert_eq!(wrapped("abcdefgh ij", 5), ["abcde", "fgh", "ij"]);
         assert_eq!(wrapped("", 5), [""]);
     }
