@@ -265,13 +265,13 @@ fn conclude(
         }
     };
     if let Some(sink) = reports.json {
-        write(sink.write(&report.to_json()));
+        write(sink.write(report.to_json()));
     }
     if let Some(sink) = reports.csv {
-        write(sink.write(&report.to_csv()));
+        write(sink.write(report.to_csv()));
     }
     if let Some(sink) = reports.html {
-        write(sink.write(&html::page(&[(&report.target, report)])));
+        write(sink.write(html::page(&[(&report.target, report)])));
     }
     let exit = judge(report, gates, is_quiet);
     Ok(match is_written {

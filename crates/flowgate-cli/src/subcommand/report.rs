@@ -57,10 +57,10 @@ fn show(report: Report) -> Result<(), Refusal> {
         return print(&text(&runs));
     }
     if let Some(sink) = reports.csv {
-        sink.write(&table(&runs))?;
+        sink.write(table(&runs))?;
     }
     if let Some(sink) = reports.html {
-        sink.write(&html::page(&runs))?;
+        sink.write(html::page(&runs))?;
     }
     Ok(())
 }

@@ -391,10 +391,10 @@ fn conclude(
         }
     };
     if let Some(sink) = reports.json {
-        write(sink.write(&to_json(target, findings)));
+        write(sink.write(to_json(target, findings)));
     }
     if let Some(sink) = reports.html {
-        write(sink.write(&html::limiter_page(target, findings)));
+        write(sink.write(html::limiter_page(target, findings)));
     }
     if !is_written {
         return Ok(Exit::CouldNotRun);

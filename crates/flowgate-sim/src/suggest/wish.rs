@@ -46,7 +46,7 @@ pub enum Wish {
 }
 
 impl Wish {
-    /// Returns what a run has of what the wish is about: a share, seconds, or operations per second.
+    /// Returns the measured value: a share, seconds, or operations per second.
     pub fn measure(&self, outcome: &RunOutcome) -> f64 {
         match self {
             Self::RefusedAtMost(_) => outcome.refused_share(),
