@@ -58,6 +58,11 @@ for manifest in crates/*/Cargo.toml; do
         others=$(sed -n 's/.*html_root_url = "\(.*\)".*/\1/p' "$unpacked/src/lib.rs")
         [ "${others:-$name/$version}" = "${others%"$name/$version"}$name/$version" ] || fail "$name: html_root_url is not of $version"
     fi
+    # Paths that the compiler reads: none leads out of the package.
+    while IFS=: read -r file path; do
+        [ -e "$(dirname "$file")/$path" ] || fail "${file#"$folder/"} reads $path, which is not in the package"
+    done < <(grep -rE --include='*.rs' '^ *(#\[path = "|.*include(_str|_bytes)?!\(")[^"]+"' "$unpacked" |
+        grep -v ':[[:space:]]*//' | sed -nE 's/^([^:]+):.*(path = |!\()"([^"]+)".*$/\1:\3/p')
     files=$(find "$unpacked" -type f | wc -l)
     printf '%-18s %4d files %6d kB packed\n' "$name" "$files" $((($(stat --format=%s "$packed") + 999) / 1000))
 done
