@@ -2,7 +2,7 @@
 # Packages all crates as for crates.io, and tests what is in the packages: each unpacked into a folder of its own, where they are
 # built against one another and nothing else of this repository is there.
 #
-#   ci/package.sh            build, run all tests there, and make the documentation as docs.rs does (8 minutes on two cores)
+#   ci/package.sh            build, run all tests there, and make the documentation as docs.rs does (over 5 minutes)
 #   ci/package.sh --quick    package, and check what is in each package; builds nothing (2 seconds)
 #
 # ci/long.sh runs the first, and ci/lint.sh the second. Each package has a README, both licenses, and every dependency that its
