@@ -2,7 +2,7 @@
 # Packages all crates as for crates.io, and tests what is in the packages: each unpacked into a folder of its own, where they are
 # built against one another and nothing else of this repository is there.
 #
-#   ci/package.sh            build, run all tests there, and make the documentation as docs.rs does (8 minutes on two cores)
+#   ci/package.sh            build, run all tests there, and make the documentation as docs.rs does (over 5 minutes)
 #   ci/package.sh --quick    package, and check what is in each package; builds nothing (2 seconds)
 #
 # ci/long.sh runs the first, and ci/lint.sh the second. Each package has a README, both licenses, and every dependency that its
@@ -58,6 +58,11 @@ for manifest in crates/*/Cargo.toml; do
         others=$(sed -n 's/.*html_root_url = "\(.*\)".*/\1/p' "$unpacked/src/lib.rs")
         [ "${others:-$name/$version}" = "${others%"$name/$version"}$name/$version" ] || fail "$name: html_root_url is not of $version"
     fi
+    # Paths that the compiler reads: none leads out of the package.
+    while IFS=: read -r file path; do
+        [ -e "$(dirname "$file")/$path" ] || fail "${file#"$folder/"} reads $path, which is not in the package"
+    done < <(grep -rE --include='*.rs' '^ *(#\[path = "|.*include(_str|_bytes)?!\(")[^"]+"' "$unpacked" |
+        grep -v ':[[:space:]]*//' | sed -nE 's/^([^:]+):.*(path = |!\()"([^"]+)".*$/\1:\3/p')
     files=$(find "$unpacked" -type f | wc -l)
     printf '%-18s %4d files %6d kB packed\n' "$name" "$files" $((($(stat --format=%s "$packed") + 999) / 1000))
 done

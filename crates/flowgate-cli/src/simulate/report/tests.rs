@@ -84,7 +84,7 @@ fn parsed(page: &str) -> Document<'_> {
 
 #[test]
 fn the_text_is_that_of_the_manual() {
-    let page = include_str!("../../../../../docs/cli/simulate.md");
+    let page = include_str!("../../../tests/it/pages/simulate.md");
     let (_, example) = page
         .split_once("## The report\n\n```text\n")
         .expect("a report");
@@ -185,7 +185,7 @@ fn each_field_of_the_json_and_each_column_of_the_csv_is_in_the_manual() {
             }
         }
     }
-    let page = include_str!("../../../../../docs/cli/simulate.md");
+    let page = include_str!("../../../tests/it/pages/simulate.md");
     let mut found = BTreeSet::new();
     paths(
         &serde_json::from_str(&compared().to_json()).unwrap(),
