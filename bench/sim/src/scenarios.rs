@@ -1,4 +1,4 @@
-//! What is simulated.
+//! Scenarios of the benchmark.
 
 use std::convert::Infallible;
 use std::sync::Arc;

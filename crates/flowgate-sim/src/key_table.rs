@@ -104,7 +104,7 @@ impl KeyTable {
         self.values().next().is_none()
     }
 
-    /// Returns the counts of all keys that are not counted one by one, because there are more than four million.
+    /// Returns the counts of the keys beyond the first four million, together.
     ///
     /// Keys below the number of keys of the traffic, up to 16 million, are always counted one by one.
     pub fn rest(&self) -> &KeyCounts {

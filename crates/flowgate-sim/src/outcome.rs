@@ -61,7 +61,7 @@ pub struct SourceOutcome {
     pub name: String,
     /// Its counts.
     pub counts: OutcomeCounts,
-    /// From the beginning of each of its operations to the answer, of those that were served.
+    /// From the start of each of its operations to the answer.
     pub latency: Latency,
     /// The wait for the limiter, of those that waited and were admitted.
     pub wait: Latency,

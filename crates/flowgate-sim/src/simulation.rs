@@ -1,4 +1,4 @@
-//! What is simulated: traffic, a server, its faults, and how long a run may take.
+//! Simulations: traffic, a server, its faults, and how long a run may take.
 
 use std::fmt;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Simulation {
         self
     }
 
-    /// Watches windows of this length for the most tokens that were admitted in one (default: none).
+    /// Watches for the window of this length with the most tokens (default: none).
     ///
     /// The outcome compares it with what the policy guarantees for this length. The watch keeps up to four million admissions.
     pub fn watch_window(mut self, length: Duration) -> Self {
@@ -136,7 +136,7 @@ impl Simulation {
         self
     }
 
-    /// Ends each run when more operations are in flight, or more events are to come (default: 4,000,000).
+    /// Ends each run when this many operations or events are pending (default: 4,000,000).
     ///
     /// This bounds its memory. An operation takes about 200 bytes, and a wait for a limiter about as much again. The outcome
     /// reports that the run was ended.

@@ -130,7 +130,7 @@ impl Traffic {
         self
     }
 
-    /// Sets how long a client waits for the answer to each attempt (default: until the deadline).
+    /// Sets how long a client waits for each attempt (default: until the deadline).
     ///
     /// After that it tries again, if it has retries left. The server still serves the attempt that was abandoned.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
@@ -138,7 +138,7 @@ impl Traffic {
         self
     }
 
-    /// Sets that clients try again after a refusal, a failure or a timeout (default: they do not).
+    /// Sets that clients try again after a refusal, failure or timeout (default: no).
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = Some(retries);
         self

@@ -14,7 +14,7 @@ use crate::bound::AdmissionBound;
 /// The most admissions that are kept.
 const MOST_ENTRIES: usize = 1 << 22;
 
-/// The most that was admitted in any window of a length, and what the policy allows there.
+/// The most that was admitted in any window of a length.
 ///
 /// A window is half-open: of two admissions that are exactly its length apart, it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

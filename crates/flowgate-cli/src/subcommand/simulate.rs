@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flowgate_sim::{
-    ArrivalsConfig, Distribution, Fault, Keys, LimitConfig, QueueOrder, Retries, Scenario, Server,
+    ArrivalsConfig, Distribution, Fault, Keys, LimitConfig, LogFormat, LogOptions, QueueOrder, Retries, Scenario, Server,
     TrafficConfig,
 };
 
@@ -25,11 +25,15 @@ Examples:
   flowgate simulate --limiter none --limiter 'concurrency 20 wait 100ms' \\
       --arrivals 'poisson 2500/s' --workers 20 --service 'exponential 10ms'
       Protect a server of 20 workers that is overloaded.
-  flowgate simulate docs/scenarios/retry-storm.toml
+  flowgate simulate --arrivals log:access.log \
+      --limiter 'keyed token 10/s burst 30 by ip'
+      Replay a log: which clients would this limit refuse?
+  flowgate simulate crates/flowgate-sim/scenarios/retry-storm.toml
       Run a scenario from a file; --print-scenario writes one.
 
 Limiters (--limiter): a text of flowgate serve --limiter, and
-  'keyed token 10/s burst 30'         a limit for each key
+  'keyed token 10/s burst 30'         a limit for each key; with a log, add by
+                                      and a field: 'keyed token 10/s by user'
   'concurrency 40'                    at most 40 requests at a time
   'token 100/s + concurrency 40'      both: all admit, or none
   'token 100/s wait 500ms queue 50'   up to 50 requests wait, for at most 500 ms
@@ -44,6 +48,7 @@ Arrivals (--arrivals):
   'plan 10s@50/s, 5s@0, 9s@1/s:99/s'  at rates in sequence; a colon is a ramp
   'users 50 think exponential 1s'     50 users, each of whom asks again after
                                       an answer and a time to think
+  log:access.log                      as in a log; log:- is standard input
 
 Times (--service, think): 10ms, 'exponential 10ms', 'lognormal 10ms 1' (mean,
 sigma), 'bimodal 5ms 50ms 10%'
@@ -85,6 +90,9 @@ pub(crate) struct Simulate {
 
     #[command(flatten)]
     clients: Clients,
+
+    #[command(flatten)]
+    log: Log,
 
     #[command(flatten)]
     service: Service,
@@ -146,6 +154,31 @@ struct Clients {
         conflicts_with = "scenario"
     )]
     retry_budget: Option<f64>,
+}
+
+/// How to read a log.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Log (--arrivals log:FILE)")]
+struct Log {
+    /// Read a log of this format [default: detected]
+    #[arg(long, value_name = "access|json|csv", conflicts_with = "scenario")]
+    log_format: Option<LogFormat>,
+
+    /// Take the time of a request from this field [default: by the usual names]
+    #[arg(long, value_name = "FIELD", conflicts_with = "scenario")]
+    time_field: Option<String>,
+
+    /// Take the tokens of a request from this field [default: 1 token each]
+    #[arg(long, value_name = "FIELD", conflicts_with = "scenario")]
+    cost_field: Option<String>,
+
+    /// Stop at the first malformed line instead of skipping it
+    #[arg(long, conflicts_with = "scenario")]
+    strict: bool,
+
+    /// Keep whole seconds as they are, instead of spreading their requests
+    #[arg(long, conflicts_with = "scenario")]
+    whole_seconds: bool,
 }
 
 /// The server.
@@ -264,7 +297,7 @@ impl Simulate {
                 Scenario::from_file(path).map_err(|error| Refusal::usage(error.to_string()))?
             }
             None => Scenario {
-                traffic: self.clients.traffic().into_iter().collect(),
+                traffic: self.clients.traffic(self.log).into_iter().collect(),
                 server: self.service.server(),
                 faults: self.service.fault,
                 ..Scenario::default()
@@ -313,10 +346,17 @@ impl Reports {
 }
 
 impl Clients {
-    fn traffic(&self) -> Option<TrafficConfig> {
+    fn traffic(&self, log: Log) -> Option<TrafficConfig> {
         let mut traffic = TrafficConfig::new(self.arrivals.clone()?);
         traffic.keys = self.keys.unwrap_or_default();
         traffic.cost = self.cost.unwrap_or(1);
+        traffic.log = LogOptions {
+            format: log.log_format,
+            time: log.time_field,
+            cost: log.cost_field,
+            strict: log.strict,
+            whole_seconds: log.whole_seconds,
+        };
         traffic.deadline = self.deadline;
         traffic.attempt_timeout = self.attempt_timeout;
         traffic.retries = self.retries.filter(|retries| *retries > 0).map(|retries| {

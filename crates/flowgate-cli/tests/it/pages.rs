@@ -15,7 +15,7 @@ fn page(name: &str) -> String {
 
 #[test]
 fn each_flag_is_on_the_page_of_its_subcommand() {
-    for subcommand in ["load", "pace", "serve", "verify", "report"] {
+    for subcommand in ["load", "pace", "serve", "verify", "report", "simulate"] {
         let (_, help, _) = run(&[subcommand, "-h"]);
         let page = page(&format!("{subcommand}.md"));
         let flags = help.lines().filter_map(|line| {

@@ -36,7 +36,7 @@ use wakers::Wakers;
 const SLOTS: u64 = 200;
 /// The most slots; the last one has the rest of the time.
 const MOST_SLOTS: u64 = 20 * SLOTS;
-/// After so many events, the run reports, and looks whether it is to end.
+/// After this many events, the run reports, and looks whether it is to end.
 const PAUSE: u64 = 4_096;
 
 /// What happens at a time.

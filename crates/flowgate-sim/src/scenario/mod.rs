@@ -135,12 +135,12 @@ pub struct LogOptions {
     /// The field with the time (default: by the usual names).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// The field with the cost of a request (default: none, and each request costs one token).
+    /// The field with the cost of a request (default: each costs one token).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
     /// Whether a malformed line is an error (default: it is skipped).
     pub strict: bool,
-    /// Whether requests keep the whole second in which they were logged (default: they are spread in it).
+    /// Whether whole seconds stay as they are (default: their requests are spread).
     pub whole_seconds: bool,
 }
 

@@ -146,7 +146,9 @@ impl PreparedScenario {
         &self.logs
     }
 
-    /// Returns the name of a key: that in the log, or the name of the traffic with the number of the key.
+    /// Returns the name of a key.
+    ///
+    /// It is the name in the log, or the name of the traffic with the number of the key.
     pub fn key_name(&self, key: u64) -> Cow<'_, str> {
         let source = self.sources.iter().rev().find(|source| source.first <= key);
         let Some(source) = source else {

@@ -3,7 +3,7 @@
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::sealed::{Identity, Plumbing, Sealed};
-use crate::queue::{Asker, Facts, Grantee, Queue, Receipt, Supply};
+use crate::queue::{Asker, Facts, Grantee, Queue, Receipt, Supply, own_queue};
 use crate::verdict::Denied;
 use core::time::Duration;
 
@@ -21,13 +21,7 @@ impl Sealed for Gate {
 }
 
 impl Supply for Gate {
-    fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
+    own_queue!();
 
     fn facts(&self) -> Facts {
         Facts::timed(1, self.receipts)

@@ -8,7 +8,8 @@ use super::snapshot::{QuotaState, Snapshot};
 use super::state::{LimiterState, LimiterStateError};
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{
-    Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, StandBack, Supply, stand_back,
+    Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, StandBack, Supply, own_queue,
+    stand_back,
 };
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Reason};
@@ -16,13 +17,7 @@ use crate::verdict::Denied;
 use core::time::Duration;
 
 impl<E: Engine> Supply for RateLimiter<E> {
-    fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
+    own_queue!();
 
     fn stand_back(&self) -> Option<StandBack> {
         Some(stand_back::<Self>)

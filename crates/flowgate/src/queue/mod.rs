@@ -109,7 +109,7 @@ pub use grant::Grant;
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub use supply::Receipt;
-pub(crate) use supply::{Asker, Event, Facts, Grantee, Opened, StandBack, Supply};
+pub(crate) use supply::{Asker, Event, Facts, Grantee, Opened, StandBack, Supply, own_queue};
 pub use ticks::Ticks;
 pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;

@@ -49,6 +49,20 @@ pub trait Supply: Send + Sync {
     fn note(&self, _event: Event<'_>) {}
 }
 
+/// The methods of [`Supply`] that are the fields `queue` and `clock` of a limiter.
+macro_rules! own_queue {
+    () => {
+        fn queue(&self) -> &Queue {
+            &self.queue
+        }
+
+        fn clock(&self) -> &Clock {
+            &self.clock
+        }
+    };
+}
+pub(crate) use own_queue;
+
 /// A queue that a caller is about to enter.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened<'a> {
