@@ -15,6 +15,7 @@ Exit codes of all subcommands:
   2    bad arguments
   3    load: a condition of --fail-if is true
        verify: the limiter does not match --expect
+       simulate: no number keeps --suggest
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect
   130  stopped by Ctrl-C or SIGTERM; serve then exits with 0"

@@ -17,6 +17,7 @@ mod run;
 mod scenario;
 mod server;
 mod simulation;
+mod suggest;
 mod text;
 mod traffic;
 mod windows;
@@ -38,6 +39,7 @@ pub use scenario::{
 };
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
 pub use simulation::{Progress, Simulation};
+pub use suggest::{Search, Suggestion, Tried, Wish, suggest};
 pub use traffic::{Arrivals, Recorded, Retries, Traffic};
 pub use windows::{Peak, WorstWindow};
 

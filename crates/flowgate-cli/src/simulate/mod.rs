@@ -1,6 +1,7 @@
 //! `flowgate simulate`: runs the limits of a scenario, and writes what came of them.
 
 mod report;
+pub(crate) mod suggestion;
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};

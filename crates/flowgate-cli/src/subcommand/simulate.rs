@@ -1,17 +1,19 @@
 //! `flowgate simulate`: what a limit does to given traffic, in virtual time.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flowgate_sim::{
-    ArrivalsConfig, Distribution, Fault, Keys, LimitConfig, LogFormat, LogOptions, QueueOrder, Retries, Scenario, Server,
-    TrafficConfig,
+    ArrivalsConfig, Distribution, Fault, Keys, LimitConfig, LogFormat, LogOptions, QueueOrder,
+    Retries, Scenario, Server, TextError, TrafficConfig, Wish,
 };
 
 use crate::argument::{duration, output, share};
 use crate::exit::{Exit, Refusal, exit_codes, print};
 use crate::reports::open_all;
+use crate::simulate::suggestion::{self, LimiterTemplate};
 use crate::simulate::{self, Reports};
 
 const EXPLANATION: &str = concat!(
@@ -28,6 +30,9 @@ Examples:
   flowgate simulate --arrivals log:access.log \
       --limiter 'keyed token 10/s burst 30 by ip'
       Replay a log: which clients would this limit refuse?
+  flowgate simulate --arrivals log:access.log --suggest 'refused <= 1%' \
+      --limiter 'keyed token N/s burst 30 by ip'
+      Find the smallest rate that refuses at most 1 % of a log.
   flowgate simulate crates/flowgate-sim/scenarios/retry-storm.toml
       Run a scenario from a file; --print-scenario writes one.
 
@@ -52,6 +57,10 @@ Arrivals (--arrivals):
 
 Times (--service, think): 10ms, 'exponential 10ms', 'lognormal 10ms 1' (mean,
 sigma), 'bimodal 5ms 50ms 10%'
+
+Suggestions (--suggest): the limiter has an N in place of a number. The command
+finds the smallest N, or for a latency the largest, with which the run keeps the
+wish, and prints what it tried.
 
 Faults (--fault): 'capacity 25% at 20s for 10s', 'service 3x at 20s for 10s',
 'pause at 20s for 2s', 'outage at 20s for 30s'
@@ -78,7 +87,12 @@ pub(crate) struct Simulate {
         value_name = "LIMITER",
         required_unless_present = "scenario"
     )]
-    limiter: Vec<LimitConfig>,
+    limiter: Vec<LimiterArgument>,
+
+    /// Find the N in --limiter 'token N/s burst 20' that keeps this: 'refused <= 1%',
+    /// 'p99 <= 200ms', 'goodput >= 100/s', 'in-time >= 99%'
+    #[arg(long, value_name = "WISH")]
+    suggest: Option<Wish>,
 
     /// Run for this time: 30s, 5m, 1h [default: 30s]
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
@@ -278,7 +292,15 @@ struct Outputs {
 
 /// Runs the subcommand.
 pub(crate) fn run(simulate: Simulate) -> Exit {
+    let wish = simulate.suggest;
+    let template = match template(&simulate) {
+        Ok(template) => template,
+        Err(refusal) => return refusal.say(),
+    };
     let shown = simulate.into_scenario().and_then(|(scenario, outputs)| {
+        if let Some((wish, template)) = wish.zip(template) {
+            return suggestion::show(&scenario, &wish, &template);
+        }
         if outputs.print_scenario {
             return print(&scenario.to_toml()).map(|()| Exit::Success);
         }
@@ -303,12 +325,59 @@ impl Simulate {
                 ..Scenario::default()
             },
         };
-        if !self.limiter.is_empty() {
-            scenario.limits = self.limiter;
+        let limiters = self.limiter.into_iter();
+        let limits: Vec<_> = limiters.filter_map(LimiterArgument::fixed).collect();
+        if !limits.is_empty() {
+            scenario.limits = limits;
         }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.duration = self.duration.or(scenario.duration);
         Ok((scenario, self.output))
+    }
+}
+
+/// The value of `--limiter`.
+#[derive(Clone, Debug)]
+enum LimiterArgument {
+    Fixed(LimitConfig),
+    /// With an `N` in it.
+    Template(LimiterTemplate),
+}
+
+impl LimiterArgument {
+    fn fixed(self) -> Option<LimitConfig> {
+        match self {
+            Self::Fixed(limit) => Some(limit),
+            Self::Template(_) => None,
+        }
+    }
+}
+
+impl FromStr for LimiterArgument {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        match LimiterTemplate::new(text) {
+            Some(template) => template.with(1).map(|_| Self::Template(template)),
+            None => text.parse().map(Self::Fixed),
+        }
+    }
+}
+
+/// The limiter with an `N`, which there is if and only if there is a wish.
+fn template(simulate: &Simulate) -> Result<Option<LimiterTemplate>, Refusal> {
+    let usage = |why: &str| Err(Refusal::usage(why));
+    let has_template = simulate
+        .limiter
+        .iter()
+        .any(|limiter| matches!(limiter, LimiterArgument::Template(_)));
+    match (&simulate.suggest, simulate.limiter.as_slice()) {
+        (Some(_), [LimiterArgument::Template(template)]) => Ok(Some(template.clone())),
+        (Some(_), _) => usage("--suggest finds an N: write one --limiter 'token N/s burst 20'"),
+        (None, _) if has_template => {
+            usage("N in --limiter is to be found: add --suggest 'refused <= 1%', or write a number")
+        }
+        (None, _) => Ok(None),
     }
 }
 

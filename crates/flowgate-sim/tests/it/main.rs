@@ -1,9 +1,12 @@
 //! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, limiters, and logs.
 
+mod bounds;
 mod clients;
 mod closed_forms;
 mod faults;
 mod golden;
 mod limiters;
 mod logs;
+mod oracles;
 mod scenarios;
+mod suggestions;

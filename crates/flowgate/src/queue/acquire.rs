@@ -168,8 +168,8 @@ impl<W: Acquirable> Acquire<W> {
 
     /// Waits until `deadline` at the latest.
     ///
-    /// A deadline is a [`Timestamp`](crate::Timestamp) of the limiter's clock, a [`std::time::Instant`], or, with the feature
-    /// `tokio`, a `tokio::time::Instant`. [`Deadline`] describes what they mean on which clock.
+    /// A deadline is a [`Timestamp`](crate::Timestamp) of the limiter's clock, a [`std::time::Instant`], or, with the
+    /// feature `tokio`, a `tokio::time::Instant`. [`Deadline`] describes what they mean on which clock.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
