@@ -1,0 +1,455 @@
+use super::jitter::Jitter;
+use super::{Adapt, AdaptReport};
+use crate::adaptive::fine_limit::FineLimit;
+use crate::adaptive::window::AdaptWindow;
+use crate::clock::Timestamp;
+use crate::quota::QuotaError;
+use core::time::Duration;
+
+/// 65,536ths.
+const ONE: u64 = 1 << 16;
+/// The queue at the set point, as a multiple of the square root of the limit.
+const HEADROOM: u64 = 3 * ONE / 2;
+/// A trial by habit comes after this number of windows, and up to `TRIAL_JITTER` more.
+const TRIAL_EVERY: u32 = 200;
+const TRIAL_JITTER: u64 = 32;
+/// After a baseline was adopted, it is measured again after this number of windows.
+const RECHECK_AFTER: u32 = 16;
+
+/// A limit by latency: it keeps a short queue at the service, and experiments to tell a queue from a slower service.
+///
+/// The target is a latency a little above the baseline, which is the latency without a queue: `baseline × (tolerance + 1.5 / √limit)`.
+/// Every window, the limit goes half the way to where the latency would be on target.
+///
+/// A latency that has risen has two explanations: a queue, or a slower service. So the limit is cut to where a queue would be gone. If
+/// the latency follows as that of a queue does, it was one. If not, the service has become slower, its latency is the new baseline, and the
+/// limit is restored. Such a *trial* also verifies the baseline every hundred windows under load, so the baseline cannot drift.
+///
+/// It is for servers, and for the only client of a service. Clients that share a service use [`Aimd`](crate::Aimd): a cut by one of
+/// them hardly moves the latency, so a trial finds no queue.
+///
+/// ```
+/// use flowgate::{AdaptiveLimit, Gradient};
+/// use std::time::Duration;
+///
+/// let gradient = Gradient::builder()
+///     .tolerance_percent(120)
+///     .max_healthy(Duration::from_millis(500))
+///     .build()?;
+/// let limit = AdaptiveLimit::new(gradient);
+/// assert_eq!(limit.limit().permits(), 20);
+///
+/// let error = Gradient::builder().tolerance_percent(90).build().unwrap_err();
+/// assert_eq!(error.to_string(), "a tolerance in percent of 90 is out of range: 100 to 1000");
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// Sources: the gradient is that of Netflix's concurrency-limits and of Envoy's adaptive concurrency filter; the queue of √limit is the
+/// square-root rule of staffing (Halfin, Whitt, *Heavy-traffic limits for queues with many exponential servers*, 1981).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gradient {
+    settings: GradientBuilder,
+    /// 0: not known yet.
+    baseline_ns: u64,
+    gradient: u64,
+    is_slow_start: bool,
+    phase: Phase,
+    /// Windows, and windows in which the limit was fully used, since the last trial.
+    windows: u32,
+    full_windows: u32,
+    next_trial: u32,
+    /// Consecutive windows above the alarm level.
+    alarms: u32,
+    /// Where the latest uninterrupted run of cuts began.
+    cuts: Option<Cuts>,
+    jitter: Jitter,
+}
+
+/// Settings of a [`Gradient`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`initial`](Self::initial) | 20 permits |
+/// | [`tolerance_percent`](Self::tolerance_percent) | 110 |
+/// | [`max_healthy`](Self::max_healthy) | none |
+/// | [`seed`](Self::seed) | 0 |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct GradientBuilder {
+    initial: FineLimit,
+    tolerance_percent: u32,
+    max_healthy_ns: u64,
+    seed: u64,
+    has_trials: bool,
+}
+
+/// A limit, and the latency under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    limit: FineLimit,
+    latency_ns: u64,
+}
+
+/// An uninterrupted run of cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cuts {
+    first: Point,
+    highest_ns: u64,
+}
+
+impl Cuts {
+    fn new(first: Point) -> Self {
+        let highest_ns = first.latency_ns;
+        Self { first, highest_ns }
+    }
+
+    /// The limit before the cuts, and the latency under it. At first the latency may still have been rising; the highest one is
+    /// an outlier.
+    fn before(&self) -> Point {
+        Point {
+            latency_ns: self.first.latency_ns / 2 + self.highest_ns / 2,
+            ..self.first
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Track,
+    /// The limit has been cut, and calls from before the cut still end.
+    Settle(Trial),
+    Measure(Trial, Measured),
+}
+
+/// An experiment: what there was before the limit was cut, and why it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Trial {
+    before: Point,
+    cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The latency was high: was that a queue?
+    Alarm,
+    /// It is time to measure the baseline.
+    Habit,
+}
+
+/// Latencies of several windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Measured {
+    windows: u32,
+    sum_ns: u128,
+    count: u64,
+}
+
+impl Default for Gradient {
+    fn default() -> Self {
+        Self::of(GradientBuilder::new())
+    }
+}
+
+impl Gradient {
+    /// Creates a builder, for settings other than the default ones.
+    pub const fn builder() -> GradientBuilder {
+        GradientBuilder::new()
+    }
+
+    const fn of(settings: GradientBuilder) -> Self {
+        Self {
+            settings,
+            baseline_ns: 0,
+            gradient: ONE,
+            is_slow_start: true,
+            phase: Phase::Track,
+            windows: 0,
+            full_windows: 0,
+            next_trial: RECHECK_AFTER,
+            alarms: 0,
+            cuts: None,
+            jitter: Jitter::new(settings.seed),
+        }
+    }
+
+    /// The target latency over the baseline, in 65,536ths.
+    fn target_ratio(&self, limit: FineLimit) -> u64 {
+        let tolerance = u64::from(self.settings.tolerance_percent) * ONE / 100;
+        tolerance + HEADROOM * ONE / limit.sqrt_parts().max(1)
+    }
+
+    fn target_ns(&self, limit: FineLimit) -> u64 {
+        scaled(self.baseline_ns, self.target_ratio(limit), ONE)
+    }
+
+    fn track(&mut self, window: &AdaptWindow) -> FineLimit {
+        let (limit, latency_ns) = (window.limit, window.mean_latency_ns);
+        if self.baseline_ns == 0 {
+            self.baseline_ns = latency_ns;
+        }
+        self.follow_baseline(window);
+        let target_ns = self.target_ns(limit);
+        self.gradient = scaled(ONE, target_ns, latency_ns).clamp(ONE / 2, 3 * ONE / 2);
+        self.windows += 1;
+        self.full_windows += u32::from(window.is_full());
+        if self.settings.has_trials
+            && let Some(cut) = self.trial(window, target_ns)
+        {
+            return cut;
+        }
+        if self.is_slow_start {
+            // Halfway to the target there is a queue.
+            let queue_ns = self.baseline_ns / 2 + target_ns / 2;
+            self.is_slow_start = latency_ns < queue_ns;
+            if self.is_slow_start && window.is_used() {
+                return limit.times(2, 1);
+            }
+        }
+        limit.times(ONE + self.gradient, 2 * ONE)
+    }
+
+    /// Moves the baseline by a window of regular operation.
+    fn follow_baseline(&mut self, window: &AdaptWindow) {
+        let (baseline_ns, latency_ns) = (self.baseline_ns, window.mean_latency_ns);
+        if latency_ns < baseline_ns - baseline_ns / 4 {
+            // The service has become faster. Some of this may still be a queue.
+            self.baseline_ns = latency_ns;
+            self.recheck();
+        } else if !window.is_full() {
+            // The limit holds nothing back, so it causes no queue that would not be there without it.
+            let seen_ns = latency_ns.min(baseline_ns.saturating_mul(2));
+            self.baseline_ns = baseline_ns - baseline_ns / 32 + seen_ns / 32;
+        } else if latency_ns < baseline_ns {
+            self.baseline_ns = baseline_ns - (baseline_ns - latency_ns) / 8;
+        }
+    }
+
+    /// Begins a trial, if there is a reason, and returns the limit for it.
+    fn trial(&mut self, window: &AdaptWindow, target_ns: u64) -> Option<FineLimit> {
+        let latency_ns = window.mean_latency_ns;
+        let in_use = u32::try_from(window.max_in_flight).unwrap_or(u32::MAX);
+        let before = Point {
+            limit: window.limit.min(FineLimit::whole(in_use)),
+            latency_ns,
+        };
+        self.alarms = match latency_ns > scaled(target_ns, 4, 3) && window.is_used() {
+            true => self.alarms + 1,
+            false => 0,
+        };
+        if self.alarms >= 2 || (self.alarms == 1 && latency_ns / 2 > target_ns) {
+            let cut = scaled(9 * ONE / 10, self.baseline_ns, latency_ns).max(ONE / 4);
+            return Some(self.begin(Cause::Alarm, before, before.limit.times(cut, ONE)));
+        }
+        match self.cuts {
+            _ if latency_ns <= target_ns => self.cuts = None,
+            None => self.cuts = Some(Cuts::new(before)),
+            // The cuts are the experiment.
+            Some(cuts) if window.limit <= cuts.first.limit.times(3, 4) => {
+                return Some(self.begin(Cause::Alarm, cuts.before(), window.limit));
+            }
+            Some(mut cuts) => {
+                cuts.highest_ns = cuts.highest_ns.max(latency_ns);
+                self.cuts = Some(cuts);
+            }
+        }
+        if self.windows >= self.next_trial && self.full_windows >= self.next_trial / 4 * 3 {
+            let cut = 9 * ONE / 10 * ONE / self.target_ratio(window.limit);
+            return Some(self.begin(Cause::Habit, before, window.limit.times(cut, ONE)));
+        }
+        if self.windows >= 2 * self.next_trial {
+            (self.windows, self.full_windows) = (0, 0);
+        }
+        None
+    }
+
+    fn begin(&mut self, cause: Cause, before: Point, limit: FineLimit) -> FineLimit {
+        self.phase = Phase::Settle(Trial { before, cause });
+        self.is_slow_start = false;
+        limit
+    }
+
+    fn recheck(&mut self) {
+        (self.windows, self.full_windows) = (0, 0);
+        self.next_trial = RECHECK_AFTER;
+    }
+
+    fn measure(&mut self, window: &AdaptWindow, trial: Trial, mut measured: Measured) -> FineLimit {
+        measured.windows += 1;
+        measured.count += window.successes;
+        measured.sum_ns += u128::from(window.mean_latency_ns) * u128::from(window.successes);
+        let wanted = match trial.cause {
+            Cause::Alarm => 1,
+            Cause::Habit => 2,
+        };
+        if measured.windows < wanted {
+            self.phase = Phase::Measure(trial, measured);
+            return window.limit;
+        }
+        // A mean of means of 64 bits.
+        let latency_ns = (measured.sum_ns / u128::from(measured.count.max(1))) as u64;
+        self.phase = Phase::Track;
+        self.alarms = 0;
+        self.cuts = None;
+        match trial.cause {
+            Cause::Alarm => self.judge_alarm(window.limit, trial.before, latency_ns),
+            Cause::Habit => self.judge_habit(window.limit, trial.before, latency_ns),
+        }
+    }
+
+    /// Was the high latency a queue?
+    fn judge_alarm(&mut self, limit: FineLimit, before: Point, latency_ns: u64) -> FineLimit {
+        // What a queue would have left.
+        let queue_ns = scaled(before.latency_ns, limit.parts(), before.limit.parts());
+        let queue_ns = queue_ns.max(self.baseline_ns);
+        let is_queue = latency_ns < before.latency_ns / 2 + queue_ns / 2;
+        let is_unhealthy = latency_ns > self.settings.max_healthy_ns;
+        if is_queue || is_unhealthy {
+            return limit;
+        }
+        self.baseline_ns = latency_ns;
+        self.recheck();
+        before.limit
+    }
+
+    /// Sets the baseline to what was measured, or goes on cutting while the latency still falls.
+    fn judge_habit(&mut self, limit: FineLimit, before: Point, latency_ns: u64) -> FineLimit {
+        let is_lower = latency_ns < self.baseline_ns - self.baseline_ns / 14;
+        if is_lower && limit > FineLimit::ONE {
+            self.baseline_ns = latency_ns;
+            return self.begin(Cause::Habit, before, limit.times(7, 10));
+        }
+        let measured_ns = latency_ns.min(self.settings.max_healthy_ns);
+        self.baseline_ns = self.baseline_ns / 2 + measured_ns / 2;
+        (self.windows, self.full_windows) = (0, 0);
+        self.next_trial = TRIAL_EVERY + self.jitter.below(TRIAL_JITTER) as u32;
+        let restored = before
+            .limit
+            .times(self.target_ns(before.limit), before.latency_ns);
+        restored.clamp(limit, before.limit.max(limit))
+    }
+}
+
+impl Adapt for Gradient {
+    fn initial(&self) -> FineLimit {
+        self.settings.initial
+    }
+
+    fn on_window(&mut self, _: Timestamp, window: &AdaptWindow) -> FineLimit {
+        let cut = window.cut_for_overloads();
+        if cut.is_some() {
+            self.is_slow_start = false;
+        }
+        let cut = cut.unwrap_or(FineLimit::LARGEST);
+        if window.successes == 0 || window.mean_latency_ns == 0 {
+            return cut.min(window.limit);
+        }
+        let limit = match self.phase {
+            Phase::Track => self.track(window),
+            Phase::Settle(trial) => {
+                self.phase = Phase::Measure(trial, Measured::default());
+                window.limit
+            }
+            Phase::Measure(trial, measured) => self.measure(window, trial, measured),
+        };
+        if window.mean_latency_ns > self.settings.max_healthy_ns {
+            return limit.min(window.limit.times(9, 10)).min(cut);
+        }
+        limit.min(cut)
+    }
+
+    fn report(&self) -> AdaptReport {
+        AdaptReport {
+            baseline_ns: Some(self.baseline_ns).filter(|ns| *ns > 0),
+            gradient_permille: Some(scaled(1000, self.gradient, ONE)),
+            is_measuring: self.phase != Phase::Track,
+        }
+    }
+}
+
+impl GradientBuilder {
+    const fn new() -> Self {
+        Self {
+            initial: FineLimit::whole(20),
+            tolerance_percent: 110,
+            max_healthy_ns: u64::MAX,
+            seed: 0,
+            has_trials: true,
+        }
+    }
+
+    /// Sets the limit to start with (default: 20 permits).
+    pub const fn initial(mut self, limit: FineLimit) -> Self {
+        self.initial = limit;
+        self
+    }
+
+    /// Sets the target latency for a large limit, in percent of the baseline, 100 to 1000 (default: 110).
+    ///
+    /// The smaller the limit, the higher the target: a small service has the longer queue for the same use of its workers.
+    pub const fn tolerance_percent(mut self, percent: u32) -> Self {
+        self.tolerance_percent = percent;
+        self
+    }
+
+    /// Sets a latency above which the service is overloaded, whatever the baseline (default: none).
+    ///
+    /// Above it, the limit is cut by a tenth each window, and no higher latency becomes the baseline. Set it where an overload shows
+    /// as calls that all end with the same timeout.
+    pub const fn max_healthy(mut self, latency: Duration) -> Self {
+        let ns = latency.as_nanos();
+        self.max_healthy_ns = if ns > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            ns as u64
+        };
+        self
+    }
+
+    /// Sets the seed of the jitter between measurements (default: 0).
+    ///
+    /// Instances with different seeds do not measure at the same time.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Turns the trials off, to show what they are for.
+    #[doc(hidden)]
+    pub const fn without_trials(mut self) -> Self {
+        self.has_trials = false;
+        self
+    }
+
+    /// Builds the algorithm.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`] if the tolerance is not within 100 to 1000, or the healthy latency is zero.
+    pub const fn build(self) -> Result<Gradient, QuotaError> {
+        if self.tolerance_percent < 100 || self.tolerance_percent > 1000 {
+            let value = self.tolerance_percent as u64;
+            return Err(QuotaError::out_of_range(
+                "a tolerance in percent",
+                value,
+                100,
+                1000,
+            ));
+        }
+        if self.max_healthy_ns == 0 {
+            return Err(QuotaError::out_of_range(
+                "a healthy latency in nanoseconds",
+                0,
+                1,
+                u64::MAX,
+            ));
+        }
+        Ok(Gradient::of(self))
+    }
+}
+
+/// Returns `value × numerator / denominator`, up to 2⁶⁴ − 1; the value itself for a denominator of 0.
+fn scaled(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let product = u128::from(value) * u128::from(numerator);
+    let scaled = product.checked_div(denominator.into());
+    scaled.map_or(value, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
+}
