@@ -109,6 +109,7 @@ fn trace(arguments: &[String]) {
         "pause" => plant.fault(FaultKind::Pause, 15.0, 2.0),
         _ => plant,
     };
+    let initial = text(7, "20").parse().expect("an initial limit");
     let algorithm = match text(4, "gradient").as_str() {
         "plain" => Algorithm::NoTrials,
         "bdp" => Algorithm::Bdp,
@@ -117,7 +118,10 @@ fn trace(arguments: &[String]) {
         _ => Algorithm::Gradient,
     };
     let seed = text(5, "1").parse().expect("seed");
-    let record = plant.run(seed, &Setting::Adaptive(&|time| algorithm.limit(time)));
+    let record = plant.run(
+        seed,
+        &Setting::Adaptive(&|time| algorithm.starting_at(initial, time)),
+    );
     for window in &record.windows {
         println!(
             "{:8.3} L {:7.2} r {:7.2} b {:7.2} {}",

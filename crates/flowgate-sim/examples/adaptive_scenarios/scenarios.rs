@@ -37,7 +37,11 @@ impl Algorithm {
     }
 
     pub fn limit(self, time: &ManualClock) -> AdaptiveLimit<Box<dyn Adapt>> {
-        adaptive(self.make(FineLimit::whole(20)), time)
+        self.starting_at(20, time)
+    }
+
+    pub fn starting_at(self, permits: u32, time: &ManualClock) -> AdaptiveLimit<Box<dyn Adapt>> {
+        adaptive(self.make(FineLimit::whole(permits)), time)
     }
 }
 
@@ -316,8 +320,7 @@ pub fn all(sizes: &[u32]) -> Vec<Scenario> {
     for (name, initial) in [("6 cold start at 1", 1), ("6 cold start at 20", 20)] {
         all.push(Scenario::new(name, 100, move |seed, algorithm| {
             let plant = Plant::new(100, EXPONENTIAL, 2.0, 20.0);
-            let make =
-                |time: &ManualClock| adaptive(algorithm.make(FineLimit::whole(initial)), time);
+            let make = |time: &ManualClock| algorithm.starting_at(initial, time);
             let record = plant.run(seed, &Setting::Adaptive(&make));
             let goal = mean_limit(&record, 10.0, 20.0);
             let windows = windows_until(&record, 0.0, 20.0, |window| {

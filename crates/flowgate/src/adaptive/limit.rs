@@ -86,6 +86,8 @@ pub struct AdaptiveLimit<A> {
     max_in_flight: AtomicU64,
     /// When the window may end, or [`CLOSING`].
     ends_ns: AtomicU64,
+    /// A window with fewer outcomes goes on.
+    min_outcomes: AtomicU64,
     /// How often the limit has been cut.
     epoch: AtomicU64,
     /// How long permits rest after a call, in 65,536ths of it. 0: not at all.
@@ -123,6 +125,7 @@ impl<A: Adapt> AdaptiveLimit<A> {
             samples: Samples::new(),
             max_in_flight: AtomicU64::new(0),
             ends_ns: AtomicU64::new(now_ns.saturating_add(pace.shortest_ns)),
+            min_outcomes: AtomicU64::new(pace.min_outcomes),
             epoch: AtomicU64::new(0),
             rest_parts: AtomicU64::new(limit.rest_parts()),
             rest: Rest::new(),
@@ -305,7 +308,8 @@ impl<A: Adapt> AdaptiveLimit<A> {
         if now_ns < ends_ns || ends_ns == CLOSING {
             return;
         }
-        let has_enough = self.samples.seen().outcomes() >= self.pace.min_outcomes;
+        let needed = self.min_outcomes.load(Ordering::Relaxed);
+        let has_enough = self.samples.seen().outcomes() >= needed;
         if !has_enough && self.pace.has_merging {
             return;
         }
@@ -334,6 +338,11 @@ impl<A: Adapt> AdaptiveLimit<A> {
         }
         let before = windower.limit;
         reopens.next_ns = windower.close(now_ns, counted, max_in_flight, self.sampler.stride());
+        let needed = match windower.algorithm.is_settling() {
+            true => 1,
+            false => self.pace.min_outcomes,
+        };
+        self.min_outcomes.store(needed, Ordering::Relaxed);
         self.sampler.adapt(counted.successes);
         drop(reopens);
         self.apply(windower, before);

@@ -134,6 +134,10 @@ impl Adapt for Bdp {
         cut.min(aim)
     }
 
+    fn is_settling(&self) -> bool {
+        self.phase == Phase::Drain
+    }
+
     fn report(&self) -> AdaptReport {
         AdaptReport {
             baseline_ns: Some(self.latency_ns).filter(|ns| *ns > 0),

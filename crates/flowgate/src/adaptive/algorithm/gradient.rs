@@ -8,11 +8,20 @@ use core::time::Duration;
 
 /// 65,536ths.
 const ONE: u64 = 1 << 16;
-/// The queue at the set point, as a multiple of the square root of the limit.
-const HEADROOM: u64 = 3 * ONE / 2;
+/// The queue at the set point, beside the tolerance: 1.2 calls, and 1.4 times the square root of the limit.
+const QUEUE: u64 = 12 * ONE / 10;
+const QUEUE_OF_ROOT: u64 = 14 * ONE / 10;
+/// How far below the knee a trial cuts the limit, in 65,536ths.
+const ALARM_CUT: u64 = 6 * ONE / 10;
+const HABIT_CUT: u64 = 9 * ONE / 10;
+const GUESS_CUT: u64 = 7 * ONE / 10;
+/// A trial on alarm waits at most this number of windows for a steady latency.
+const MOST_ALARMS: u32 = 4;
 /// A trial by habit comes after this number of windows, and up to `TRIAL_JITTER` more.
 const TRIAL_EVERY: u32 = 200;
 const TRIAL_JITTER: u64 = 32;
+/// The first baseline is measured after this number of windows.
+const FIRST_TRIAL: u32 = 8;
 /// After a baseline was adopted, it is measured again after this number of windows.
 const RECHECK_AFTER: u32 = 16;
 
@@ -51,6 +60,10 @@ pub struct Gradient {
     settings: GradientBuilder,
     /// 0: not known yet.
     baseline_ns: u64,
+    /// Whether there was a window before. In the first one, short calls end and long ones do not.
+    has_begun: bool,
+    /// Whether the baseline has not been measured by a trial by habit yet.
+    is_guess: bool,
     gradient: u64,
     is_slow_start: bool,
     phase: Phase,
@@ -60,6 +73,8 @@ pub struct Gradient {
     next_trial: u32,
     /// Consecutive windows above the alarm level.
     alarms: u32,
+    /// The latency of the last full window.
+    previous_ns: u64,
     /// Where the latest uninterrupted run of cuts began.
     cuts: Option<Cuts>,
     jitter: Jitter,
@@ -70,7 +85,7 @@ pub struct Gradient {
 /// | setting | default |
 /// |---|---|
 /// | [`initial`](Self::initial) | 20 permits |
-/// | [`tolerance_percent`](Self::tolerance_percent) | 110 |
+/// | [`tolerance_percent`](Self::tolerance_percent) | 104 |
 /// | [`max_healthy`](Self::max_healthy) | none |
 /// | [`seed`](Self::seed) | 0 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +140,8 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trial {
     before: Point,
+    /// The latency without a queue, if there is none at the limit of the trial.
+    expected_ns: u64,
     cause: Cause,
 }
 
@@ -160,13 +177,16 @@ impl Gradient {
         Self {
             settings,
             baseline_ns: 0,
+            has_begun: false,
+            is_guess: true,
             gradient: ONE,
             is_slow_start: true,
             phase: Phase::Track,
             windows: 0,
             full_windows: 0,
-            next_trial: RECHECK_AFTER,
+            next_trial: FIRST_TRIAL,
             alarms: 0,
+            previous_ns: 0,
             cuts: None,
             jitter: Jitter::new(settings.seed),
         }
@@ -175,7 +195,8 @@ impl Gradient {
     /// The target latency over the baseline, in 65,536ths.
     fn target_ratio(&self, limit: FineLimit) -> u64 {
         let tolerance = u64::from(self.settings.tolerance_percent) * ONE / 100;
-        tolerance + HEADROOM * ONE / limit.sqrt_parts().max(1)
+        let of_root = QUEUE_OF_ROOT * ONE / limit.sqrt_parts().max(1);
+        tolerance + of_root + QUEUE * ONE / limit.parts()
     }
 
     fn target_ns(&self, limit: FineLimit) -> u64 {
@@ -193,6 +214,7 @@ impl Gradient {
         self.windows += 1;
         self.full_windows += u32::from(window.is_full());
         if self.settings.has_trials
+            && window.is_full()
             && let Some(cut) = self.trial(window, target_ns)
         {
             return cut;
@@ -205,81 +227,110 @@ impl Gradient {
                 return limit.times(2, 1);
             }
         }
-        limit.times(ONE + self.gradient, 2 * ONE)
+        let next = limit.times(ONE + self.gradient, 2 * ONE);
+        // A limit that holds nothing back causes no queue: cutting it would only refuse calls.
+        if window.is_full() {
+            next
+        } else {
+            next.max(limit)
+        }
     }
 
     /// Moves the baseline by a window of regular operation.
     fn follow_baseline(&mut self, window: &AdaptWindow) {
         let (baseline_ns, latency_ns) = (self.baseline_ns, window.mean_latency_ns);
-        if latency_ns < baseline_ns - baseline_ns / 4 {
+        if !window.is_full() {
+            // What there is without a limit, in both directions.
+            let seen_ns = latency_ns.min(baseline_ns.saturating_mul(2));
+            self.baseline_ns = baseline_ns - baseline_ns / 32 + seen_ns / 32;
+        } else if latency_ns < baseline_ns - baseline_ns / 4 {
             // The service has become faster. Some of this may still be a queue.
             self.baseline_ns = latency_ns;
             self.recheck();
-        } else if !window.is_full() {
-            // The limit holds nothing back, so it causes no queue that would not be there without it.
-            let seen_ns = latency_ns.min(baseline_ns.saturating_mul(2));
-            self.baseline_ns = baseline_ns - baseline_ns / 32 + seen_ns / 32;
         } else if latency_ns < baseline_ns {
             self.baseline_ns = baseline_ns - (baseline_ns - latency_ns) / 8;
         }
     }
 
-    /// Begins a trial, if there is a reason, and returns the limit for it.
+    /// Begins a trial, if there is a reason, and returns the limit for it. The limit was fully used.
     fn trial(&mut self, window: &AdaptWindow, target_ns: u64) -> Option<FineLimit> {
-        let latency_ns = window.mean_latency_ns;
-        let in_use = u32::try_from(window.max_in_flight).unwrap_or(u32::MAX);
-        let before = Point {
-            limit: window.limit.min(FineLimit::whole(in_use)),
-            latency_ns,
-        };
-        self.alarms = match latency_ns > scaled(target_ns, 4, 3) && window.is_used() {
+        let (limit, latency_ns) = (window.limit, window.mean_latency_ns);
+        let before = Point { limit, latency_ns };
+        let previous_ns = core::mem::replace(&mut self.previous_ns, latency_ns);
+        self.alarms = match latency_ns > scaled(target_ns, 4, 3) {
             true => self.alarms + 1,
             false => 0,
         };
-        if self.alarms >= 2 || (self.alarms == 1 && latency_ns / 2 > target_ns) {
-            let cut = scaled(9 * ONE / 10, self.baseline_ns, latency_ns).max(ONE / 4);
-            return Some(self.begin(Cause::Alarm, before, before.limit.times(cut, ONE)));
+        // What there is before a trial has to be known: the latency must have stopped rising.
+        let is_rising = latency_ns > previous_ns.saturating_add(previous_ns / 8);
+        if self.alarms > 0 && (self.alarms == 1 || is_rising) && self.alarms < MOST_ALARMS {
+            return Some(limit);
+        }
+        if self.alarms > 0 {
+            // A guess is measured first: it may be the latency of a queue.
+            let cause = match self.is_guess {
+                true => Cause::Habit,
+                false => Cause::Alarm,
+            };
+            return Some(self.begin(cause, before));
         }
         match self.cuts {
             _ if latency_ns <= target_ns => self.cuts = None,
             None => self.cuts = Some(Cuts::new(before)),
             // The cuts are the experiment.
-            Some(cuts) if window.limit <= cuts.first.limit.times(3, 4) => {
-                return Some(self.begin(Cause::Alarm, cuts.before(), window.limit));
+            Some(cuts) if limit <= cuts.first.limit.times(3, 4) => {
+                return Some(self.begin(Cause::Alarm, cuts.before()));
             }
             Some(mut cuts) => {
                 cuts.highest_ns = cuts.highest_ns.max(latency_ns);
                 self.cuts = Some(cuts);
             }
         }
-        if self.windows >= self.next_trial && self.full_windows >= self.next_trial / 4 * 3 {
-            let cut = 9 * ONE / 10 * ONE / self.target_ratio(window.limit);
-            return Some(self.begin(Cause::Habit, before, window.limit.times(cut, ONE)));
-        }
         if self.windows >= 2 * self.next_trial {
             (self.windows, self.full_windows) = (0, 0);
+        }
+        if self.windows >= self.next_trial && self.full_windows >= self.next_trial / 4 * 3 {
+            return Some(self.begin(Cause::Habit, before));
         }
         None
     }
 
-    fn begin(&mut self, cause: Cause, before: Point, limit: FineLimit) -> FineLimit {
-        self.phase = Phase::Settle(Trial { before, cause });
+    /// Cuts the limit for a trial.
+    ///
+    /// The cut goes below the knee: by more than the set point lies above it. On alarm, it goes so far that the two explanations
+    /// predict different latencies: `cut × before` for a queue, and `before / target ratio` for a slower service, of which the set point's queue is gone.
+    fn begin(&mut self, cause: Cause, before: Point) -> FineLimit {
+        let ratio = self.target_ratio(before.limit);
+        let of_service_ns = scaled(before.latency_ns, ONE, ratio);
+        let (below_knee, expected_ns) = match (cause, self.is_guess) {
+            (Cause::Alarm, _) => (ALARM_CUT, of_service_ns),
+            (Cause::Habit, true) => (GUESS_CUT, of_service_ns),
+            (Cause::Habit, false) => (HABIT_CUT, self.baseline_ns),
+        };
+        self.phase = Phase::Settle(Trial {
+            before,
+            expected_ns,
+            cause,
+        });
         self.is_slow_start = false;
-        limit
+        before.limit.times(below_knee, ratio)
     }
 
+    /// The baseline is a guess: it is measured soon.
     fn recheck(&mut self) {
         (self.windows, self.full_windows) = (0, 0);
         self.next_trial = RECHECK_AFTER;
+        self.is_guess = true;
     }
 
     fn measure(&mut self, window: &AdaptWindow, trial: Trial, mut measured: Measured) -> FineLimit {
         measured.windows += 1;
         measured.count += window.successes;
         measured.sum_ns += u128::from(window.mean_latency_ns) * u128::from(window.successes);
-        let wanted = match trial.cause {
-            Cause::Alarm => 1,
-            Cause::Habit => 2,
+        // A guess is off by more than the noise of one window.
+        let wanted = match (trial.cause, self.is_guess) {
+            (Cause::Habit, false) => 2,
+            _ => 1,
         };
         if measured.windows < wanted {
             self.phase = Phase::Measure(trial, measured);
@@ -291,41 +342,56 @@ impl Gradient {
         self.alarms = 0;
         self.cuts = None;
         match trial.cause {
-            Cause::Alarm => self.judge_alarm(window.limit, trial.before, latency_ns),
-            Cause::Habit => self.judge_habit(window.limit, trial.before, latency_ns),
+            Cause::Alarm => self.judge_alarm(window.limit, trial, latency_ns),
+            Cause::Habit => self.judge_habit(window.limit, trial, latency_ns),
         }
     }
 
     /// Was the high latency a queue?
-    fn judge_alarm(&mut self, limit: FineLimit, before: Point, latency_ns: u64) -> FineLimit {
-        // What a queue would have left.
-        let queue_ns = scaled(before.latency_ns, limit.parts(), before.limit.parts());
-        let queue_ns = queue_ns.max(self.baseline_ns);
-        let is_queue = latency_ns < before.latency_ns / 2 + queue_ns / 2;
+    fn judge_alarm(&mut self, limit: FineLimit, trial: Trial, latency_ns: u64) -> FineLimit {
+        let before = trial.before;
+        let of_queue_ns = scaled(before.latency_ns, limit.parts(), before.limit.parts());
+        let of_queue_ns = of_queue_ns.max(self.baseline_ns);
+        let is_queue = latency_ns < of_queue_ns / 2 + trial.expected_ns / 2;
         let is_unhealthy = latency_ns > self.settings.max_healthy_ns;
-        if is_queue || is_unhealthy {
-            return limit;
+        if !is_queue && !is_unhealthy {
+            self.baseline_ns = latency_ns;
+            self.recheck();
         }
-        self.baseline_ns = latency_ns;
-        self.recheck();
-        before.limit
+        self.restored(limit, before)
     }
 
     /// Sets the baseline to what was measured, or goes on cutting while the latency still falls.
-    fn judge_habit(&mut self, limit: FineLimit, before: Point, latency_ns: u64) -> FineLimit {
-        let is_lower = latency_ns < self.baseline_ns - self.baseline_ns / 14;
+    fn judge_habit(&mut self, limit: FineLimit, trial: Trial, latency_ns: u64) -> FineLimit {
+        let is_lower = latency_ns < trial.expected_ns - trial.expected_ns / 7;
         if is_lower && limit > FineLimit::ONE {
             self.baseline_ns = latency_ns;
-            return self.begin(Cause::Habit, before, limit.times(7, 10));
+            self.phase = Phase::Settle(Trial {
+                expected_ns: latency_ns,
+                ..trial
+            });
+            return limit.times(GUESS_CUT, ONE);
         }
         let measured_ns = latency_ns.min(self.settings.max_healthy_ns);
-        self.baseline_ns = self.baseline_ns / 2 + measured_ns / 2;
+        self.baseline_ns = match self.is_guess {
+            true => measured_ns,
+            false => self.baseline_ns / 2 + measured_ns / 2,
+        };
+        let every = match core::mem::replace(&mut self.is_guess, false) {
+            true => TRIAL_EVERY / 4,
+            false => TRIAL_EVERY,
+        };
         (self.windows, self.full_windows) = (0, 0);
-        self.next_trial = TRIAL_EVERY + self.jitter.below(TRIAL_JITTER) as u32;
-        let restored = before
+        self.next_trial = every + self.jitter.below(TRIAL_JITTER) as u32;
+        self.restored(limit, trial.before)
+    }
+
+    /// The limit after a trial at `limit`: where the latency would be on target, if all of it above the baseline was a queue.
+    fn restored(&self, limit: FineLimit, before: Point) -> FineLimit {
+        let on_target = before
             .limit
             .times(self.target_ns(before.limit), before.latency_ns);
-        restored.clamp(limit, before.limit.max(limit))
+        on_target.clamp(limit, before.limit.max(limit))
     }
 }
 
@@ -344,6 +410,7 @@ impl Adapt for Gradient {
             return cut.min(window.limit);
         }
         let limit = match self.phase {
+            _ if !core::mem::replace(&mut self.has_begun, true) => window.limit,
             Phase::Track => self.track(window),
             Phase::Settle(trial) => {
                 self.phase = Phase::Measure(trial, Measured::default());
@@ -355,6 +422,10 @@ impl Adapt for Gradient {
             return limit.min(window.limit.times(9, 10)).min(cut);
         }
         limit.min(cut)
+    }
+
+    fn is_settling(&self) -> bool {
+        matches!(self.phase, Phase::Settle(_))
     }
 
     fn report(&self) -> AdaptReport {
@@ -370,7 +441,7 @@ impl GradientBuilder {
     const fn new() -> Self {
         Self {
             initial: FineLimit::whole(20),
-            tolerance_percent: 110,
+            tolerance_percent: 104,
             max_healthy_ns: u64::MAX,
             seed: 0,
             has_trials: true,
@@ -383,7 +454,7 @@ impl GradientBuilder {
         self
     }
 
-    /// Sets the target latency for a large limit, in percent of the baseline, 100 to 1000 (default: 110).
+    /// Sets the target latency for a large limit, in percent of the baseline, 100 to 1000 (default: 104).
     ///
     /// The smaller the limit, the higher the target: a small service has the longer queue for the same use of its workers.
     pub const fn tolerance_percent(mut self, percent: u32) -> Self {

@@ -46,6 +46,13 @@ pub trait Adapt: Send + 'static {
     /// Returns the limit after `window`, which ended at `now`.
     fn on_window(&mut self, now: Timestamp, window: &AdaptWindow) -> FineLimit;
 
+    /// Returns whether the current window only waits for older calls to end (default: it does not).
+    ///
+    /// Such a window ends with its time, however few calls end in it.
+    fn is_settling(&self) -> bool {
+        false
+    }
+
     /// Reports what the algorithm knows (default: nothing).
     fn report(&self) -> AdaptReport {
         AdaptReport::default()
@@ -60,6 +67,10 @@ impl Adapt for Box<dyn Adapt> {
 
     fn on_window(&mut self, now: Timestamp, window: &AdaptWindow) -> FineLimit {
         (**self).on_window(now, window)
+    }
+
+    fn is_settling(&self) -> bool {
+        (**self).is_settling()
     }
 
     fn report(&self) -> AdaptReport {
