@@ -8,9 +8,9 @@ use core::time::Duration;
 
 /// 65,536ths.
 const ONE: u64 = 1 << 16;
-/// The queue at the set point, beside the tolerance: 1.2 calls, and 1.4 times the square root of the limit.
-const QUEUE: u64 = 12 * ONE / 10;
-const QUEUE_OF_ROOT: u64 = 14 * ONE / 10;
+/// The queue at the set point, beside the tolerance: 1.4 calls, and 1.3 times the square root of the limit.
+const QUEUE: u64 = 14 * ONE / 10;
+const QUEUE_OF_ROOT: u64 = 13 * ONE / 10;
 /// How far below the knee a trial cuts the limit, in 65,536ths.
 const ALARM_CUT: u64 = 6 * ONE / 10;
 const HABIT_CUT: u64 = 9 * ONE / 10;
@@ -134,6 +134,8 @@ enum Phase {
     /// The limit has been cut, and calls from before the cut still end.
     Settle(Trial),
     Measure(Trial, Measured),
+    /// The limit has been restored, and the queue of the set point builds up again.
+    Resume,
 }
 
 /// An experiment: what there was before the limit was cut, and why it was.
@@ -257,7 +259,7 @@ impl Gradient {
         let (limit, latency_ns) = (window.limit, window.mean_latency_ns);
         let before = Point { limit, latency_ns };
         let previous_ns = core::mem::replace(&mut self.previous_ns, latency_ns);
-        self.alarms = match latency_ns > scaled(target_ns, 4, 3) {
+        self.alarms = match latency_ns > scaled(target_ns, 3, 2) {
             true => self.alarms + 1,
             false => 0,
         };
@@ -338,7 +340,7 @@ impl Gradient {
         }
         // A mean of means of 64 bits.
         let latency_ns = (measured.sum_ns / u128::from(measured.count.max(1))) as u64;
-        self.phase = Phase::Track;
+        self.phase = Phase::Resume;
         self.alarms = 0;
         self.cuts = None;
         match trial.cause {
@@ -417,6 +419,10 @@ impl Adapt for Gradient {
                 window.limit
             }
             Phase::Measure(trial, measured) => self.measure(window, trial, measured),
+            Phase::Resume => {
+                self.phase = Phase::Track;
+                window.limit
+            }
         };
         if window.mean_latency_ns > self.settings.max_healthy_ns {
             return limit.min(window.limit.times(9, 10)).min(cut);
@@ -425,14 +431,14 @@ impl Adapt for Gradient {
     }
 
     fn is_settling(&self) -> bool {
-        matches!(self.phase, Phase::Settle(_))
+        matches!(self.phase, Phase::Settle(_) | Phase::Resume)
     }
 
     fn report(&self) -> AdaptReport {
         AdaptReport {
             baseline_ns: Some(self.baseline_ns).filter(|ns| *ns > 0),
             gradient_permille: Some(scaled(1000, self.gradient, ONE)),
-            is_measuring: self.phase != Phase::Track,
+            is_measuring: matches!(self.phase, Phase::Settle(_) | Phase::Measure(..)),
         }
     }
 }
