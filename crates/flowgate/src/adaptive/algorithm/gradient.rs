@@ -17,6 +17,8 @@ const HABIT_CUT: u64 = 9 * ONE / 10;
 const GUESS_CUT: u64 = 7 * ONE / 10;
 /// A trial on alarm waits at most this number of windows for a steady latency.
 const MOST_ALARMS: u32 = 4;
+/// A trial measures this number of calls: enough to tell what the explanations predict.
+const TRIAL_CALLS: u64 = 200;
 /// A trial by habit comes after this number of windows, and up to `TRIAL_JITTER` more.
 const TRIAL_EVERY: u32 = 200;
 const TRIAL_JITTER: u64 = 32;
@@ -158,7 +160,6 @@ enum Cause {
 /// Latencies of several windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Measured {
-    windows: u32,
     sum_ns: u128,
     count: u64,
 }
@@ -326,15 +327,9 @@ impl Gradient {
     }
 
     fn measure(&mut self, window: &AdaptWindow, trial: Trial, mut measured: Measured) -> FineLimit {
-        measured.windows += 1;
         measured.count += window.successes;
         measured.sum_ns += u128::from(window.mean_latency_ns) * u128::from(window.successes);
-        // A guess is off by more than the noise of one window.
-        let wanted = match (trial.cause, self.is_guess) {
-            (Cause::Habit, false) => 2,
-            _ => 1,
-        };
-        if measured.windows < wanted {
+        if measured.count < TRIAL_CALLS {
             self.phase = Phase::Measure(trial, measured);
             return window.limit;
         }
@@ -377,7 +372,11 @@ impl Gradient {
         let measured_ns = latency_ns.min(self.settings.max_healthy_ns);
         self.baseline_ns = match self.is_guess {
             true => measured_ns,
-            false => self.baseline_ns / 2 + measured_ns / 2,
+            // More than a drift is a matter for a trial on alarm.
+            false => {
+                let most_ns = self.baseline_ns.saturating_add(self.baseline_ns / 7);
+                self.baseline_ns / 2 + measured_ns.min(most_ns) / 2
+            }
         };
         let every = match core::mem::replace(&mut self.is_guess, false) {
             true => TRIAL_EVERY / 4,
