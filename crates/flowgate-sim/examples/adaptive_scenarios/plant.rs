@@ -13,8 +13,6 @@ use crate::policy::{Limit, Record, Recorder};
 
 /// The mean service time of every plant.
 pub const SERVICE: Duration = Duration::from_millis(10);
-/// A request that is served later is of no use.
-pub const DEADLINE: Duration = Duration::from_millis(100);
 
 /// A server with so many workers, and traffic of `load` times what it can serve.
 #[derive(Clone, Debug)]
@@ -24,6 +22,8 @@ pub struct Plant {
     pub load: f64,
     pub seconds: f64,
     pub faults: Vec<Fault>,
+    /// A request that is served later is of no use.
+    pub deadline: Duration,
 }
 
 /// The limits to try.
@@ -50,6 +50,7 @@ impl Plant {
             load,
             seconds,
             faults: Vec::new(),
+            deadline: 10 * SERVICE,
         }
     }
 
@@ -104,7 +105,7 @@ impl Plant {
             .map(|(_, took_ns)| *took_ns)
             .collect();
         latencies.sort_unstable();
-        let deadline_ns = DEADLINE.as_nanos() as u64;
+        let deadline_ns = self.deadline.as_nanos() as u64;
         let in_time = latencies.partition_point(|took_ns| *took_ns <= deadline_ns);
         let refused = record.refused_ns.iter().filter(|at_ns| within(**at_ns));
         let refused = refused.count() as f64;

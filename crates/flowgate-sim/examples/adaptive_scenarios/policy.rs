@@ -41,8 +41,6 @@ pub struct Window {
 /// A policy that records.
 pub struct Recorder {
     limit: Limit,
-    /// What a call is reported as that takes longer.
-    timeout: Option<Duration>,
     clock: Clock,
     time: ManualClock,
     next_outcome: Rc<Cell<Outcome>>,
@@ -69,7 +67,6 @@ impl Recorder {
         let record = Rc::new(RefCell::new(Record::default()));
         let recorder = Self {
             limit,
-            timeout: None,
             clock: Clock::from(time),
             time: time.clone(),
             next_outcome: Rc::new(Cell::new(Outcome::Ignore)),
@@ -77,12 +74,6 @@ impl Recorder {
             record: Rc::clone(&record),
         };
         (recorder, record)
-    }
-
-    /// Calls that take longer are reported as overloads.
-    pub fn timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.timeout = timeout;
-        self
     }
 
     fn now_ns(&self) -> u64 {
@@ -134,8 +125,7 @@ impl AdmissionPolicy for Recorder {
     }
 
     fn finished(&mut self, _: &Request, took: Duration, is_served: bool) {
-        let is_late = self.timeout.is_some_and(|timeout| took >= timeout);
-        self.next_outcome.set(match is_served && !is_late {
+        self.next_outcome.set(match is_served {
             true => Outcome::Success,
             false => Outcome::Overload,
         });
