@@ -269,6 +269,11 @@ impl<A: Adapt> AdaptiveLimit<A> {
         &self.permits
     }
 
+    #[cfg(all(test, flowgate_loom))]
+    pub(super) fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
     /// Notes that a call with `n` permits begins.
     #[inline(always)]
     pub(super) fn begin(&self, n: u64) -> Call {

@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn it_doubles_until_the_first_overload_and_then_grows_by_one() {
         let mut aimd = Aimd::default();
-        let limit = next(&mut aimd, &window(aimd.initial()));
+        let initial = aimd.initial();
+        let limit = next(&mut aimd, &window(initial));
         assert_eq!(limit, FineLimit::whole(40));
         let overloaded = AdaptWindow {
             overloads: 10,
