@@ -1,7 +1,7 @@
+use super::AdaptiveLimit;
 use super::algorithm::Adapt;
 use super::bounds::Bounds;
 use super::fine_limit::FineLimit;
-use super::limit::AdaptiveLimit;
 use super::windower::Pace;
 use crate::clock::Clock;
 use crate::quota::QuotaError;

@@ -39,7 +39,9 @@ impl FineLimit {
         Self::from_parts(permits as u64 * PARTS)
     }
 
-    /// Creates a limit of 1/`k` permits: one call is in flight for a `k`-th of the time. Zero counts as one.
+    /// Creates a limit of 1/`k` permits. Zero counts as one.
+    ///
+    /// One call is in flight for a `k`-th of the time.
     #[must_use]
     pub const fn one_in(k: u32) -> Self {
         let k = if k == 0 { 1 } else { k as u64 };

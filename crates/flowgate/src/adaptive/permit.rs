@@ -1,6 +1,6 @@
 //! What an adaptive limit grants, and how a call ended.
 
-use super::limit::AdaptiveLimit;
+use super::AdaptiveLimit;
 use crate::adaptive::algorithm::Adapt;
 use crate::clock::Clock;
 use crate::queue::{Acquirable, Turn};

@@ -1,4 +1,4 @@
-//! What is known of the calls of a window.
+//! The calls of a window, as an algorithm sees them.
 
 use super::fine_limit::FineLimit;
 
@@ -18,16 +18,16 @@ pub struct AdaptWindow {
     pub mean_latency_ns: u64,
     /// The number of calls that ended with an overload, and began after the last cut.
     pub overloads: u64,
-    /// The largest number of calls in flight that a call of the window met, itself included.
+    /// The most calls in flight when a call of the window began, itself included.
     pub max_in_flight: u64,
     /// How many calls each success stands for.
     pub stride: u64,
 }
 
 impl AdaptWindow {
-    /// Creates a window of `successes` calls with a mean latency, in which the whole limit was used.
+    /// Creates a window of `successes` calls with this mean latency.
     ///
-    /// It is for tests of an algorithm of your own.
+    /// The whole limit was in use, and there were no overloads. It is for tests of an algorithm of your own.
     #[must_use]
     pub fn new(limit: FineLimit, length_ns: u64, successes: u64, mean_latency_ns: u64) -> Self {
         Self {
@@ -53,9 +53,9 @@ impl AdaptWindow {
         self.max_in_flight >= self.limit.permits().into()
     }
 
-    /// Returns the limit after the overloads of the window: a cut by a tenth, or by half the share of overloads if that is more.
+    /// Returns the limit after the overloads of the window.
     ///
-    /// `None` if there were no overloads.
+    /// It is cut by a tenth, or by half the share of overloads if that is more. `None` if there were no overloads.
     #[must_use]
     pub fn cut_for_overloads(&self) -> Option<FineLimit> {
         if self.overloads == 0 {

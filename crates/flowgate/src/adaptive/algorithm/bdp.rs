@@ -11,7 +11,7 @@ const MEASURE_EVERY: u64 = 100;
 const MEASURE_JITTER: u64 = 16;
 const NANOS: u128 = 1_000_000_000;
 
-/// A limit by the product of the highest rate and the lowest latency, as in TCP BBR.
+/// A limit by the highest rate times the lowest latency, as in TCP BBR.
 ///
 /// By Little's law, a service that completes `rate` calls per second in `latency` seconds without a queue has `rate × latency` of them in
 /// flight. The limit is that product and a margin of twice its square root, and grows further while the rate does. The lowest latency is measured again about every 100

@@ -27,14 +27,16 @@ const FIRST_TRIAL: u32 = 8;
 /// After a baseline was adopted, it is measured again after this number of windows.
 const RECHECK_AFTER: u32 = 16;
 
-/// A limit by latency: it keeps a short queue at the service, and experiments to tell a queue from a slower service.
+/// A limit by latency that tells a queue from a slower service by experiments.
 ///
-/// The target is a latency a little above the baseline, which is the latency without a queue: `baseline × (tolerance + 1.5 / √limit)`.
-/// Every window, the limit goes half the way to where the latency would be on target.
+/// It keeps a short queue at the service, so that its workers always have work.
+///
+/// The target is a latency a little above the baseline, which is the latency without a queue:
+/// `baseline × (tolerance + 1.3 / √limit + 1.4 / limit)`. Every window, the limit goes half the way to where the latency would be on target.
 ///
 /// A latency that has risen has two explanations: a queue, or a slower service. So the limit is cut to where a queue would be gone. If
 /// the latency follows as that of a queue does, it was one. If not, the service has become slower, its latency is the new baseline, and the
-/// limit is restored. Such a *trial* also verifies the baseline every hundred windows under load, so the baseline cannot drift.
+/// limit is restored. Such a *trial* also verifies the baseline every 200 windows under load, so the baseline cannot drift.
 ///
 /// It is for servers, and for the only client of a service. Clients that share a service use [`Aimd`](crate::Aimd): a cut by one of
 /// them hardly moves the latency, so a trial finds no queue.
@@ -459,9 +461,9 @@ impl GradientBuilder {
         self
     }
 
-    /// Sets the target latency for a large limit, in percent of the baseline, 100 to 1000 (default: 104).
+    /// Sets the target latency in percent of the baseline, 100 to 1000 (default: 104).
     ///
-    /// The smaller the limit, the higher the target: a small service has the longer queue for the same use of its workers.
+    /// It is the target of a large limit. The smaller the limit, the higher the target: a small service has the longer queue for the same use of its workers.
     pub const fn tolerance_percent(mut self, percent: u32) -> Self {
         self.tolerance_percent = percent;
         self

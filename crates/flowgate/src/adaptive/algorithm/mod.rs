@@ -84,7 +84,7 @@ impl Adapt for Box<dyn Adapt> {
 pub struct AdaptReport {
     /// The latency without a queue, in nanoseconds, if the algorithm estimates it.
     pub baseline_ns: Option<u64>,
-    /// The target latency divided by the last one, in thousandths: below 1000, the limit is being cut.
+    /// The target latency divided by the last one, in thousandths. Below 1000, the limit is cut.
     pub gradient_permille: Option<u64>,
     /// Whether the limit is cut for a measurement.
     pub is_measuring: bool,

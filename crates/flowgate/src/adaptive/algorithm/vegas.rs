@@ -3,7 +3,7 @@ use crate::adaptive::fine_limit::FineLimit;
 use crate::adaptive::window::AdaptWindow;
 use crate::clock::Timestamp;
 
-/// A limit by the estimated queue, as in TCP Vegas, fed with the means of windows.
+/// A limit by the estimated queue, as in TCP Vegas.
 ///
 /// By Little's law, `limit × (1 − lowest latency / latency)` calls are in the queue of the service. The limit grows by its square root while that is less
 /// than the square root, and shrinks by as much while it is more than twice the square root.
