@@ -15,6 +15,8 @@ const QUEUE_OF_ROOT: u64 = 13 * ONE / 10;
 const ALARM_CUT: u64 = 6 * ONE / 10;
 const HABIT_CUT: u64 = 9 * ONE / 10;
 const GUESS_CUT: u64 = 7 * ONE / 10;
+/// No trial cuts the limit to less, in 65,536ths: a slower service would starve meanwhile.
+const DEEPEST_CUT: u64 = 35 * ONE / 100;
 /// A trial on alarm waits at most this number of windows for a steady latency.
 const MOST_ALARMS: u32 = 4;
 /// A trial measures this number of calls: enough to tell what the explanations predict.
@@ -318,7 +320,13 @@ impl Gradient {
             cause,
         });
         self.is_slow_start = false;
-        before.limit.times(below_knee, ratio)
+        let mut cut = scaled(below_knee, ONE, ratio);
+        if cause == Cause::Alarm {
+            // As far as the queue goes, if it is one.
+            let to_knee = scaled(HABIT_CUT, self.baseline_ns, before.latency_ns);
+            cut = cut.min(to_knee.max(DEEPEST_CUT));
+        }
+        before.limit.times(cut, ONE)
     }
 
     /// The baseline is a guess: it is measured soon.
