@@ -46,6 +46,7 @@
 //! # Concurrency limits
 //!
 //! - [`ConcurrencyLimit`]: at most N operations concurrently; a fair semaphore that can be resized.
+//! - [`AdaptiveLimit`]: a concurrency limit that finds its number, by latencies and overloads ([`Gradient`], [`Aimd`]).
 //! - [`Degrade`]: sheds load by priority when calls become slow.
 //! - [`sizing`]: computes a concurrency limit from a rate and a latency.
 //!
@@ -129,6 +130,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod adaptive;
 mod algorithm;
 mod clock;
 mod companions;
@@ -145,6 +147,11 @@ mod striped;
 mod types;
 mod verdict;
 
+pub use adaptive::{
+    Adapt, AdaptReport, AdaptWindow, AdaptiveLimit, AdaptiveLimitBuilder, AdaptivePermit,
+    AdaptivePermits, AdaptiveView, Aimd, Bdp, FineLimit, Gradient, GradientBuilder, Outcome,
+    OwnedAdaptivePermit, Vegas,
+};
 pub use clock::{Clock, ManualClock, Source, Timestamp};
 pub use companions::address::{AddressKey, AddressPrefixes};
 pub use companions::config::{

@@ -129,7 +129,7 @@ impl ConcurrencyLimit {
     }
 
     const_unless_loom! {
-        const fn with_clock(limit: u32, clock: Clock) -> Self {
+        pub(crate) const fn with_clock(limit: u32, clock: Clock) -> Self {
             Self {
                 slots: Slots::new(limit),
                 clock,
@@ -392,7 +392,7 @@ impl ConcurrencyLimit {
 
     /// Takes `n` slots for a new request.
     #[inline(always)]
-    fn take(&self, n: u64) -> Result<(), Denied> {
+    pub(crate) fn take(&self, n: u64) -> Result<(), Denied> {
         match self.slots.take(n, HOLD) {
             Ok(()) => Ok(()),
             Err(seen) if seen.is_held() => self.stand_back(n),
@@ -420,7 +420,7 @@ impl ConcurrencyLimit {
     }
 
     #[inline(always)]
-    fn give_back(&self, n: u64) {
+    pub(crate) fn give_back(&self, n: u64) {
         let view = self.slots.view();
         // Where new requests may overtake, they get a chance to take them.
         if view.is_awaited() && view.is_held() {

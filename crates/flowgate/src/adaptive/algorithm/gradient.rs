@@ -1,0 +1,541 @@
+use super::jitter::Jitter;
+use super::{Adapt, AdaptReport};
+use crate::adaptive::fine_limit::FineLimit;
+use crate::adaptive::window::AdaptWindow;
+use crate::clock::Timestamp;
+use crate::quota::QuotaError;
+use core::time::Duration;
+
+/// 65,536ths.
+const ONE: u64 = 1 << 16;
+/// The queue at the set point, beside the tolerance: 1.4 calls, and 1.3 times the square root of the limit.
+const QUEUE: u64 = 14 * ONE / 10;
+const QUEUE_OF_ROOT: u64 = 13 * ONE / 10;
+/// How far below the knee a trial cuts the limit, in 65,536ths.
+const ALARM_CUT: u64 = 6 * ONE / 10;
+const HABIT_CUT: u64 = 9 * ONE / 10;
+const GUESS_CUT: u64 = 7 * ONE / 10;
+/// No trial cuts the limit to less, in 65,536ths: a slower service would starve meanwhile.
+const DEEPEST_CUT: u64 = 35 * ONE / 100;
+/// A trial on alarm waits at most this number of windows for a steady latency.
+const MOST_ALARMS: u32 = 4;
+/// A trial measures this number of calls: enough to tell what the explanations predict.
+const TRIAL_CALLS: u64 = 200;
+/// A trial by habit comes after this number of windows, and up to `TRIAL_JITTER` more.
+const TRIAL_EVERY: u32 = 200;
+const TRIAL_JITTER: u64 = 32;
+/// The first baseline is measured after this number of windows.
+const FIRST_TRIAL: u32 = 8;
+/// After a baseline was adopted, it is measured again after this number of windows.
+const RECHECK_AFTER: u32 = 16;
+
+/// A limit by latency that tells a queue from a slower service by experiments.
+///
+/// It keeps a short queue at the service, so that its workers always have work.
+///
+/// The target is a latency a little above the baseline, which is the latency without a queue:
+/// `baseline × (tolerance + 1.3 / √limit + 1.4 / limit)`. Every window, the limit goes half the way to where the latency would be on target.
+///
+/// A latency that has risen has two explanations: a queue, or a slower service. So the limit is cut to where a queue would be gone. If
+/// the latency follows as that of a queue does, it was one. If not, the service has become slower, its latency is the new baseline, and the
+/// limit is restored. Such a *trial* also verifies the baseline every 200 windows under load, so the baseline cannot drift.
+///
+/// It is for servers, and for the only client of a service. Clients that share a service use [`Aimd`](crate::Aimd): a cut by one of
+/// them hardly moves the latency, so a trial finds no queue.
+///
+/// ```
+/// use flowgate::{AdaptiveLimit, Gradient};
+/// use std::time::Duration;
+///
+/// let gradient = Gradient::builder()
+///     .tolerance_percent(120)
+///     .max_healthy(Duration::from_millis(500))
+///     .build()?;
+/// let limit = AdaptiveLimit::new(gradient);
+/// assert_eq!(limit.limit().permits(), 20);
+///
+/// let error = Gradient::builder().tolerance_percent(90).build().unwrap_err();
+/// assert_eq!(error.to_string(), "a tolerance in percent of 90 is out of range: 100 to 1000");
+/// # Ok::<(), flowgate::QuotaError>(())
+/// ```
+///
+/// Sources: the gradient is that of Netflix's concurrency-limits and of Envoy's adaptive concurrency filter; the queue of √limit is the
+/// square-root rule of staffing (Halfin, Whitt, *Heavy-traffic limits for queues with many exponential servers*, 1981).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gradient {
+    settings: GradientBuilder,
+    /// 0: not known yet.
+    baseline_ns: u64,
+    /// Whether there was a window before. In the first one, short calls end and long ones do not.
+    has_begun: bool,
+    /// Whether the baseline has not been measured by a trial by habit yet.
+    is_guess: bool,
+    gradient: u64,
+    is_slow_start: bool,
+    phase: Phase,
+    /// Windows, and windows in which the limit was fully used, since the last trial.
+    windows: u32,
+    full_windows: u32,
+    next_trial: u32,
+    /// Consecutive windows above the alarm level.
+    alarms: u32,
+    /// The latency of the last full window.
+    previous_ns: u64,
+    /// Where the latest uninterrupted run of cuts began.
+    cuts: Option<Cuts>,
+    jitter: Jitter,
+}
+
+/// Settings of a [`Gradient`] other than the default ones.
+///
+/// | setting | default |
+/// |---|---|
+/// | [`initial`](Self::initial) | 20 permits |
+/// | [`tolerance_percent`](Self::tolerance_percent) | 104 |
+/// | [`max_healthy`](Self::max_healthy) | none |
+/// | [`seed`](Self::seed) | 0 |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a builder builds nothing until `build` is called"]
+pub struct GradientBuilder {
+    initial: FineLimit,
+    tolerance_percent: u32,
+    max_healthy_ns: u64,
+    seed: u64,
+    has_trials: bool,
+}
+
+/// A limit, and the latency under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    limit: FineLimit,
+    latency_ns: u64,
+}
+
+/// An uninterrupted run of cuts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cuts {
+    first: Point,
+    highest_ns: u64,
+}
+
+impl Cuts {
+    fn new(first: Point) -> Self {
+        let highest_ns = first.latency_ns;
+        Self { first, highest_ns }
+    }
+
+    /// The limit before the cuts, and the latency under it. At first the latency may still have been rising; the highest one is
+    /// an outlier.
+    fn before(&self) -> Point {
+        Point {
+            latency_ns: self.first.latency_ns / 2 + self.highest_ns / 2,
+            ..self.first
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Track,
+    /// The limit has been cut, and calls from before the cut still end.
+    Settle(Trial),
+    Measure(Trial, Measured),
+    /// The limit has been restored, and the queue of the set point builds up again.
+    Resume,
+}
+
+/// An experiment: what there was before the limit was cut, and why it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Trial {
+    before: Point,
+    /// The latency without a queue, if there is none at the limit of the trial.
+    expected_ns: u64,
+    cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The latency was high: was that a queue?
+    Alarm,
+    /// It is time to measure the baseline.
+    Habit,
+}
+
+/// Latencies of several windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Measured {
+    sum_ns: u128,
+    count: u64,
+}
+
+impl Default for Gradient {
+    fn default() -> Self {
+        Self::of(GradientBuilder::new())
+    }
+}
+
+impl Gradient {
+    /// Creates a builder, for settings other than the default ones.
+    pub const fn builder() -> GradientBuilder {
+        GradientBuilder::new()
+    }
+
+    const fn of(settings: GradientBuilder) -> Self {
+        Self {
+            settings,
+            baseline_ns: 0,
+            has_begun: false,
+            is_guess: true,
+            gradient: ONE,
+            is_slow_start: true,
+            phase: Phase::Track,
+            windows: 0,
+            full_windows: 0,
+            next_trial: FIRST_TRIAL,
+            alarms: 0,
+            previous_ns: 0,
+            cuts: None,
+            jitter: Jitter::new(settings.seed),
+        }
+    }
+
+    /// The target latency over the baseline, in 65,536ths.
+    fn target_ratio(&self, limit: FineLimit) -> u64 {
+        let tolerance = u64::from(self.settings.tolerance_percent) * ONE / 100;
+        let of_root = QUEUE_OF_ROOT * ONE / limit.sqrt_parts().max(1);
+        tolerance + of_root + QUEUE * ONE / limit.parts()
+    }
+
+    fn target_ns(&self, limit: FineLimit) -> u64 {
+        scaled(self.baseline_ns, self.target_ratio(limit), ONE)
+    }
+
+    fn track(&mut self, window: &AdaptWindow) -> FineLimit {
+        let (limit, latency_ns) = (window.limit, window.mean_latency_ns);
+        if self.baseline_ns == 0 {
+            self.baseline_ns = latency_ns;
+        }
+        self.follow_baseline(window);
+        let target_ns = self.target_ns(limit);
+        self.gradient = scaled(ONE, target_ns, latency_ns).clamp(ONE / 2, 3 * ONE / 2);
+        self.windows += 1;
+        self.full_windows += u32::from(window.is_full());
+        if self.settings.has_trials
+            && window.is_full()
+            && let Some(cut) = self.trial(window, target_ns)
+        {
+            return cut;
+        }
+        if self.is_slow_start {
+            // Halfway to the target there is a queue.
+            let queue_ns = self.baseline_ns / 2 + target_ns / 2;
+            self.is_slow_start = latency_ns < queue_ns;
+            if self.is_slow_start && window.is_used() {
+                return limit.times(2, 1);
+            }
+        }
+        let next = limit.times(ONE + self.gradient, 2 * ONE);
+        // A limit that holds nothing back causes no queue: cutting it would only refuse calls.
+        if window.is_full() {
+            next
+        } else {
+            next.max(limit)
+        }
+    }
+
+    /// Moves the baseline by a window of regular operation.
+    fn follow_baseline(&mut self, window: &AdaptWindow) {
+        let (baseline_ns, latency_ns) = (self.baseline_ns, window.mean_latency_ns);
+        if !window.is_full() {
+            // What there is without a limit, in both directions.
+            let seen_ns = latency_ns.min(baseline_ns.saturating_mul(2));
+            self.baseline_ns = baseline_ns - baseline_ns / 32 + seen_ns / 32;
+        } else if latency_ns < baseline_ns - baseline_ns / 4 {
+            // The service has become faster. Some of this may still be a queue.
+            self.baseline_ns = latency_ns;
+            self.recheck();
+        } else if latency_ns < baseline_ns {
+            self.baseline_ns = baseline_ns - (baseline_ns - latency_ns) / 8;
+        }
+    }
+
+    /// Begins a trial, if there is a reason, and returns the limit for it. The limit was fully used.
+    fn trial(&mut self, window: &AdaptWindow, target_ns: u64) -> Option<FineLimit> {
+        let (limit, latency_ns) = (window.limit, window.mean_latency_ns);
+        let before = Point { limit, latency_ns };
+        let previous_ns = core::mem::replace(&mut self.previous_ns, latency_ns);
+        self.alarms = match latency_ns > scaled(target_ns, 3, 2) {
+            true => self.alarms + 1,
+            false => 0,
+        };
+        // What there is before a trial has to be known: the latency must have stopped rising.
+        let is_rising = latency_ns > previous_ns.saturating_add(previous_ns / 8);
+        if self.alarms > 0 && (self.alarms == 1 || is_rising) && self.alarms < MOST_ALARMS {
+            return Some(limit);
+        }
+        if self.alarms > 0 {
+            // A guess is measured first: it may be the latency of a queue.
+            let cause = match self.is_guess {
+                true => Cause::Habit,
+                false => Cause::Alarm,
+            };
+            return Some(self.begin(cause, before));
+        }
+        match self.cuts {
+            _ if latency_ns <= target_ns => self.cuts = None,
+            None => self.cuts = Some(Cuts::new(before)),
+            // The cuts are the experiment.
+            Some(cuts) if limit <= cuts.first.limit.times(3, 4) => {
+                return Some(self.begin(Cause::Alarm, cuts.before()));
+            }
+            Some(mut cuts) => {
+                cuts.highest_ns = cuts.highest_ns.max(latency_ns);
+                self.cuts = Some(cuts);
+            }
+        }
+        if self.windows >= 2 * self.next_trial {
+            (self.windows, self.full_windows) = (0, 0);
+        }
+        if self.windows >= self.next_trial && self.full_windows >= self.next_trial / 4 * 3 {
+            return Some(self.begin(Cause::Habit, before));
+        }
+        None
+    }
+
+    /// Cuts the limit for a trial.
+    ///
+    /// The cut goes below the knee: by more than the set point lies above it. On alarm, it goes so far that the two explanations
+    /// predict different latencies: `cut × before` for a queue, and `before / target ratio` for a slower service, of which the set point's queue is gone.
+    fn begin(&mut self, cause: Cause, before: Point) -> FineLimit {
+        let ratio = self.target_ratio(before.limit);
+        let of_service_ns = scaled(before.latency_ns, ONE, ratio);
+        let (below_knee, expected_ns) = match (cause, self.is_guess) {
+            (Cause::Alarm, _) => (ALARM_CUT, of_service_ns),
+            (Cause::Habit, true) => (GUESS_CUT, of_service_ns),
+            (Cause::Habit, false) => (HABIT_CUT, self.baseline_ns),
+        };
+        self.phase = Phase::Settle(Trial {
+            before,
+            expected_ns,
+            cause,
+        });
+        self.is_slow_start = false;
+        let mut cut = scaled(below_knee, ONE, ratio);
+        if cause == Cause::Alarm {
+            // As far as the queue goes, if it is one.
+            let to_knee = scaled(HABIT_CUT, self.baseline_ns, before.latency_ns);
+            cut = cut.min(to_knee.max(DEEPEST_CUT));
+        }
+        before.limit.times(cut, ONE)
+    }
+
+    /// The baseline is a guess: it is measured soon.
+    fn recheck(&mut self) {
+        (self.windows, self.full_windows) = (0, 0);
+        self.next_trial = RECHECK_AFTER;
+        self.is_guess = true;
+    }
+
+    fn measure(&mut self, window: &AdaptWindow, trial: Trial, mut measured: Measured) -> FineLimit {
+        measured.count += window.successes;
+        measured.sum_ns += u128::from(window.mean_latency_ns) * u128::from(window.successes);
+        if measured.count < TRIAL_CALLS {
+            self.phase = Phase::Measure(trial, measured);
+            return window.limit;
+        }
+        // A mean of means of 64 bits.
+        let latency_ns = (measured.sum_ns / u128::from(measured.count.max(1))) as u64;
+        self.phase = Phase::Resume;
+        self.alarms = 0;
+        self.cuts = None;
+        match trial.cause {
+            Cause::Alarm => self.judge_alarm(window.limit, trial, latency_ns),
+            Cause::Habit => self.judge_habit(window.limit, trial, latency_ns),
+        }
+    }
+
+    /// Was the high latency a queue?
+    fn judge_alarm(&mut self, limit: FineLimit, trial: Trial, latency_ns: u64) -> FineLimit {
+        let before = trial.before;
+        let of_queue_ns = scaled(before.latency_ns, limit.parts(), before.limit.parts());
+        let of_queue_ns = of_queue_ns.max(self.baseline_ns);
+        let is_queue = latency_ns < of_queue_ns / 2 + trial.expected_ns / 2;
+        let is_unhealthy = latency_ns > self.settings.max_healthy_ns;
+        if !is_queue && !is_unhealthy {
+            self.baseline_ns = latency_ns;
+            self.recheck();
+        }
+        self.restored(limit, before)
+    }
+
+    /// Sets the baseline to what was measured, or goes on cutting while the latency still falls.
+    fn judge_habit(&mut self, limit: FineLimit, trial: Trial, latency_ns: u64) -> FineLimit {
+        let is_lower = latency_ns < trial.expected_ns - trial.expected_ns / 7;
+        if is_lower && limit > FineLimit::ONE {
+            self.baseline_ns = latency_ns;
+            self.phase = Phase::Settle(Trial {
+                expected_ns: latency_ns,
+                ..trial
+            });
+            return limit.times(GUESS_CUT, ONE);
+        }
+        let measured_ns = latency_ns.min(self.settings.max_healthy_ns);
+        self.baseline_ns = match self.is_guess {
+            true => measured_ns,
+            // More than a drift is a matter for a trial on alarm.
+            false => {
+                let most_ns = self.baseline_ns.saturating_add(self.baseline_ns / 7);
+                self.baseline_ns / 2 + measured_ns.min(most_ns) / 2
+            }
+        };
+        let every = match core::mem::replace(&mut self.is_guess, false) {
+            true => TRIAL_EVERY / 4,
+            false => TRIAL_EVERY,
+        };
+        (self.windows, self.full_windows) = (0, 0);
+        self.next_trial = every + self.jitter.below(TRIAL_JITTER) as u32;
+        self.restored(limit, trial.before)
+    }
+
+    /// The limit after a trial at `limit`: where the latency would be on target, if all of it above the baseline was a queue.
+    fn restored(&self, limit: FineLimit, before: Point) -> FineLimit {
+        let on_target = before
+            .limit
+            .times(self.target_ns(before.limit), before.latency_ns);
+        on_target.clamp(limit, before.limit.max(limit))
+    }
+}
+
+impl Adapt for Gradient {
+    fn initial(&self) -> FineLimit {
+        self.settings.initial
+    }
+
+    fn on_window(&mut self, _: Timestamp, window: &AdaptWindow) -> FineLimit {
+        let cut = window.cut_for_overloads();
+        if cut.is_some() {
+            self.is_slow_start = false;
+        }
+        let cut = cut.unwrap_or(FineLimit::LARGEST);
+        if window.successes == 0 || window.mean_latency_ns == 0 {
+            return cut.min(window.limit);
+        }
+        let limit = match self.phase {
+            _ if !core::mem::replace(&mut self.has_begun, true) => window.limit,
+            Phase::Track => self.track(window),
+            Phase::Settle(trial) => {
+                self.phase = Phase::Measure(trial, Measured::default());
+                window.limit
+            }
+            Phase::Measure(trial, measured) => self.measure(window, trial, measured),
+            Phase::Resume => {
+                self.phase = Phase::Track;
+                window.limit
+            }
+        };
+        if window.mean_latency_ns > self.settings.max_healthy_ns {
+            return limit.min(window.limit.times(9, 10)).min(cut);
+        }
+        limit.min(cut)
+    }
+
+    fn is_settling(&self) -> bool {
+        matches!(self.phase, Phase::Settle(_) | Phase::Resume)
+    }
+
+    fn report(&self) -> AdaptReport {
+        AdaptReport {
+            baseline_ns: Some(self.baseline_ns).filter(|ns| *ns > 0),
+            gradient_permille: Some(scaled(1000, self.gradient, ONE)),
+            is_measuring: matches!(self.phase, Phase::Settle(_) | Phase::Measure(..)),
+        }
+    }
+}
+
+impl GradientBuilder {
+    const fn new() -> Self {
+        Self {
+            initial: FineLimit::whole(20),
+            tolerance_percent: 104,
+            max_healthy_ns: u64::MAX,
+            seed: 0,
+            has_trials: true,
+        }
+    }
+
+    /// Sets the limit to start with (default: 20 permits).
+    pub const fn initial(mut self, limit: FineLimit) -> Self {
+        self.initial = limit;
+        self
+    }
+
+    /// Sets the target latency in percent of the baseline, 100 to 1000 (default: 104).
+    ///
+    /// It is the target of a large limit. The smaller the limit, the higher the target: a small service has the longer queue for the same use of its workers.
+    pub const fn tolerance_percent(mut self, percent: u32) -> Self {
+        self.tolerance_percent = percent;
+        self
+    }
+
+    /// Sets a latency above which the service is overloaded, whatever the baseline (default: none).
+    ///
+    /// Above it, the limit is cut by a tenth each window, and no higher latency becomes the baseline. Set it where an overload shows
+    /// as calls that all end with the same timeout.
+    pub const fn max_healthy(mut self, latency: Duration) -> Self {
+        let ns = latency.as_nanos();
+        self.max_healthy_ns = if ns > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            ns as u64
+        };
+        self
+    }
+
+    /// Sets the seed of the jitter between measurements (default: 0).
+    ///
+    /// Instances with different seeds do not measure at the same time.
+    pub const fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Turns the trials off, to show what they are for.
+    #[doc(hidden)]
+    pub const fn without_trials(mut self) -> Self {
+        self.has_trials = false;
+        self
+    }
+
+    /// Builds the algorithm.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`] if the tolerance is not within 100 to 1000, or the healthy latency is zero.
+    pub const fn build(self) -> Result<Gradient, QuotaError> {
+        if self.tolerance_percent < 100 || self.tolerance_percent > 1000 {
+            let value = self.tolerance_percent as u64;
+            return Err(QuotaError::out_of_range(
+                "a tolerance in percent",
+                value,
+                100,
+                1000,
+            ));
+        }
+        if self.max_healthy_ns == 0 {
+            return Err(QuotaError::out_of_range(
+                "a healthy latency in nanoseconds",
+                0,
+                1,
+                u64::MAX,
+            ));
+        }
+        Ok(Gradient::of(self))
+    }
+}
+
+/// Returns `value × numerator / denominator`, up to 2⁶⁴ − 1; the value itself for a denominator of 0.
+fn scaled(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let product = u128::from(value) * u128::from(numerator);
+    let scaled = product.checked_div(denominator.into());
+    scaled.map_or(value, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
+}
