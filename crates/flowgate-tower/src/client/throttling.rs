@@ -1,0 +1,30 @@
+use super::advice::is_refusal;
+use crate::ResponseHead;
+use flowgate::{Denied, Throttle};
+use std::sync::Arc;
+
+/// A throttle, and the responses that it counts as overload.
+#[derive(Clone)]
+pub(crate) struct Throttling {
+    throttle: Arc<Throttle>,
+    /// Of a response, or of an error of the client.
+    pub(super) is_overload: Arc<dyn Fn(Option<ResponseHead<'_>>) -> bool + Send + Sync>,
+}
+
+impl Throttling {
+    pub(super) fn new(throttle: Arc<Throttle>) -> Self {
+        Self {
+            throttle,
+            is_overload: Arc::new(|response| response.is_none_or(is_refusal)),
+        }
+    }
+
+    /// Begins a request, whose outcome is [recorded](Self::record) later.
+    pub(super) fn begin(&self) -> Result<(), Denied> {
+        self.throttle.try_begin().map(drop)
+    }
+
+    pub(super) fn record(&self, response: Option<ResponseHead<'_>>) {
+        self.throttle.record(!(self.is_overload)(response));
+    }
+}
