@@ -10,9 +10,10 @@ use crate::argument::{habit, rate, url};
 use crate::exit::{Exit, Refusal, complain};
 use crate::subcommand;
 
-/// Names of two subcommands.
+/// Names of subcommands.
 const LOAD: &str = "load";
 const PACE: &str = "pace";
+const SIMULATE: &str = "simulate";
 
 /// Maximum edit distance of a suggested word.
 const NEAR: usize = 2;
@@ -126,6 +127,22 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
                     typed.join("' or '")
                 )
             })
+        }
+        ErrorKind::MissingRequiredArgument if is(SIMULATE, arguments) => {
+            let message = error.to_string();
+            let is_missing = |flag| message.contains(flag);
+            (is_missing("--limiter") || is_missing("--arrivals")).then(|| {
+                "no limit, or no traffic: write flowgate simulate --limiter 'token 100/s burst 20' \
+                 --arrivals 'poisson 150/s', or the path of a scenario"
+                    .to_owned()
+            })
+        }
+        ErrorKind::ValueValidation => {
+            // A text of a scenario is in its own error, too.
+            let repeated = format!("'{}': ", text(ContextKind::InvalidValue)?);
+            let message = one_line(&error.to_string());
+            let (flag, rest) = message.split_once(": ")?;
+            Some(format!("{flag}: {}", rest.strip_prefix(&repeated)?))
         }
         ErrorKind::MissingRequiredArgument if is(PACE, arguments) => {
             Some("no rate: type flowgate pace 2/s".to_owned())

@@ -1,8 +1,24 @@
 //! Whose requests there are.
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::TextError;
 use crate::random::Random;
+use crate::text::number;
+
+/// The most keys of a source.
+const MAX_KEYS: u64 = 100_000_000;
 
 /// A distribution of keys.
+///
+/// | text | keys |
+/// |---|---|
+/// | `one` | the same key for all requests |
+/// | `uniform 1000` | 1,000 keys with as many requests each |
+/// | `zipf 1000 1.1` | 1,000 keys of Zipf's law with this exponent |
 ///
 /// ```
 /// use flowgate_sim::Keys;
@@ -10,7 +26,8 @@ use crate::random::Random;
 /// let keys = Keys::zipf(1_000, 1.1); // the first key has by far the most requests
 /// assert_eq!(keys.count(), 1_000);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Keys(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,12 +62,72 @@ impl Keys {
         }
     }
 
+    /// Whether all requests have the same key.
+    pub(crate) fn is_one(&self) -> bool {
+        self.count() == 1
+    }
+
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
         match self.0 {
             Kind::Uniform(1) => 0,
             Kind::Uniform(count) => random.below(count),
             Kind::Zipf(zipf) => zipf.draw(random),
         }
+    }
+}
+
+/// One key for all requests.
+impl Default for Keys {
+    fn default() -> Self {
+        Self::one()
+    }
+}
+
+impl FromStr for Keys {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let count = |count: &str| match count.parse() {
+            Ok(count) if (1..=MAX_KEYS).contains(&count) => Ok(count),
+            _ => Err(TextError::new(
+                text,
+                format!("the number of keys is from 1 to {MAX_KEYS}"),
+            )),
+        };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            ["one"] => Ok(Self::one()),
+            ["uniform", keys] => Ok(Self::uniform(count(keys)?)),
+            ["zipf", keys, exponent] => Ok(Self::zipf(count(keys)?, number(exponent, 0.0..=10.0)?)),
+            _ => Err(TextError::new(
+                text,
+                "not keys; write 'one', 'uniform 1000' or 'zipf 1000 1.1'",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Kind::Uniform(1) => f.write_str("one"),
+            Kind::Uniform(count) => write!(f, "uniform {count}"),
+            Kind::Zipf(zipf) => write!(f, "zipf {} {}", zipf.count, zipf.exponent),
+        }
+    }
+}
+
+impl TryFrom<String> for Keys {
+    type Error = TextError;
+
+    fn try_from(text: String) -> Result<Self, TextError> {
+        text.parse()
+    }
+}
+
+impl From<Keys> for String {
+    fn from(keys: Keys) -> Self {
+        keys.to_string()
     }
 }
 

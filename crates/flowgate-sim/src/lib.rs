@@ -7,9 +7,11 @@ mod agenda;
 mod distribution;
 mod error;
 mod keys;
+mod log;
 mod outcome;
 mod policy;
 mod random;
+mod scenario;
 mod server;
 mod simulation;
 mod text;
@@ -18,8 +20,15 @@ mod traffic;
 pub use distribution::Distribution;
 pub use error::TextError;
 pub use keys::Keys;
+pub use log::{
+    DurationReader, KeyNames, LogError, LogFormat, LogProgress, LogReader, MalformedLine,
+    MalformedLines, RecordedDurations, RecordedLog,
+};
 pub use outcome::{KeyCounts, Latency, OutcomeCounts, RunOutcome, TimeSlot};
 pub use policy::{AdmissionPolicy, Decision, Held, LimiterPolicy, Request, Unprotected, Wait};
+pub use scenario::{
+    ArrivalsConfig, LimitConfig, LimiterText, Scenario, ScenarioError, TrafficConfig,
+};
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
 pub use simulation::Simulation;
 pub use traffic::{Arrivals, Recorded, Retries, Traffic};

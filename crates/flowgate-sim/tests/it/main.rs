@@ -4,3 +4,4 @@ mod clients;
 mod closed_forms;
 mod faults;
 mod limiters;
+mod scenarios;

@@ -1,0 +1,293 @@
+//! `flowgate simulate`: what a limit does to given traffic, in virtual time.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use flowgate_sim::{
+    ArrivalsConfig, Distribution, Fault, Keys, LimitConfig, QueueOrder, Retries, Scenario, Server,
+    TrafficConfig,
+};
+
+use crate::argument::{duration, share};
+use crate::exit::{Exit, Refusal, exit_codes, print};
+
+const EXPLANATION: &str = concat!(
+    "\
+Examples:
+  flowgate simulate --limiter 'token 100/s burst 20' --arrivals 'poisson 150/s'
+      Show what a token bucket does to 150 random requests per second.
+  flowgate simulate --limiter 'fixed 100/s' --limiter 'sliding 100/s' \\
+      --arrivals 'bursts 200 every 2s' --html compare.html
+      Compare two limits on the same traffic.
+  flowgate simulate --limiter none --limiter 'concurrency 20 wait 100ms' \\
+      --arrivals 'poisson 2500/s' --workers 20 --service 'exponential 10ms'
+      Protect a server of 20 workers that is overloaded.
+  flowgate simulate docs/scenarios/retry-storm.toml
+      Run a scenario from a file; --print-scenario writes one.
+
+Limiters (--limiter): a text of flowgate serve --limiter, and
+  'keyed token 10/s burst 30'         a limit for each key
+  'concurrency 40'                    at most 40 requests at a time
+  'token 100/s + concurrency 40'      both: all admit, or none
+  'token 100/s wait 500ms queue 50'   up to 50 requests wait, for at most 500 ms
+  none                                no limit
+
+Arrivals (--arrivals):
+  150/s                               at a constant rate
+  'poisson 150/s'                     at random, independent times
+  'bursts 200 every 2s'               200 at a time
+  'ramp 10/s to 500/s'                at a rate that grows over the whole run
+  'sine 100/s by 50/s every 10s'      at a rate from 50/s to 150/s
+  'plan 10s@50/s, 5s@0, 9s@1/s:99/s'  at rates in sequence; a colon is a ramp
+  'users 50 think exponential 1s'     50 users, each of whom asks again after
+                                      an answer and a time to think
+
+Times (--service, think): 10ms, 'exponential 10ms', 'lognormal 10ms 1' (mean,
+sigma), 'bimodal 5ms 50ms 10%'
+
+Faults (--fault): 'capacity 25% at 20s for 10s', 'service 3x at 20s for 10s',
+'pause at 20s for 2s', 'outage at 20s for 30s'
+
+The simulation takes no real time and sends nothing. Equal seeds give equal
+results, on every machine.
+
+",
+    exit_codes!()
+);
+
+/// Simulate what a limit does to traffic, in virtual time
+#[derive(Args, Debug)]
+#[command(after_long_help = EXPLANATION)]
+pub(crate) struct Simulate {
+    /// Run the scenario in this TOML file; --limiter, --seed and --for replace its own
+    #[arg(value_name = "SCENARIO")]
+    scenario: Option<PathBuf>,
+
+    /// Simulate this limit: 'token 100/s burst 20'; repeat it to compare
+    #[arg(
+        long,
+        visible_alias = "limit",
+        value_name = "LIMITER",
+        required_unless_present = "scenario"
+    )]
+    limiter: Vec<LimitConfig>,
+
+    /// Run for this time: 30s, 5m, 1h [default: 30s]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse)]
+    duration: Option<Duration>,
+
+    /// Seed all random numbers [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+
+    #[command(flatten)]
+    clients: Clients,
+
+    #[command(flatten)]
+    service: Service,
+
+    #[command(flatten)]
+    output: Outputs,
+}
+
+/// The traffic.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Traffic")]
+struct Clients {
+    /// Send requests at these times: 150/s, 'poisson 150/s', 'bursts 200 every 2s'
+    #[arg(
+        long,
+        value_name = "ARRIVALS",
+        required_unless_present = "scenario",
+        conflicts_with = "scenario"
+    )]
+    arrivals: Option<ArrivalsConfig>,
+
+    /// Give requests these keys: 'uniform 1000', 'zipf 1000 1.1' [default: one]
+    #[arg(long, value_name = "KEYS", conflicts_with = "scenario")]
+    keys: Option<Keys>,
+
+    /// Take COUNT tokens per request [default: 1]
+    #[arg(long, value_name = "COUNT", conflicts_with = "scenario")]
+    cost: Option<u64>,
+
+    /// Let clients give up after TIME, retries included [default: never]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "scenario")]
+    deadline: Option<Duration>,
+
+    /// Let clients retry up to COUNT times after a refusal or failure [default: 0]
+    #[arg(long, value_name = "COUNT", conflicts_with = "scenario")]
+    retries: Option<u32>,
+
+    /// Wait a random time up to TIME before the first retry; it doubles each time
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration::parse,
+        default_value = "100ms",
+        requires = "retries",
+        conflicts_with = "scenario"
+    )]
+    backoff: Duration,
+
+    /// Allow this share of retries per request: 10% [default: any number]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        value_parser = share::parse,
+        requires = "retries",
+        conflicts_with = "scenario"
+    )]
+    retry_budget: Option<f64>,
+}
+
+/// The server.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Server")]
+struct Service {
+    /// Serve COUNT requests at a time [default: no server, and no service time]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        requires = "service",
+        conflicts_with = "scenario"
+    )]
+    workers: Option<u32>,
+
+    /// Take this time per request: 10ms, 'exponential 10ms', 'lognormal 10ms 1'
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "workers",
+        conflicts_with = "scenario"
+    )]
+    service: Option<Distribution>,
+
+    /// Let up to COUNT admitted requests wait for a worker [default: any number]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        requires = "workers",
+        conflicts_with = "scenario"
+    )]
+    server_queue: Option<usize>,
+
+    /// Serve waiting requests in this order
+    #[arg(
+        long,
+        value_name = "ORDER",
+        value_enum,
+        default_value = "fifo",
+        requires = "workers",
+        conflicts_with = "scenario"
+    )]
+    server_order: Order,
+
+    /// Drop requests from the server's queue after their deadline
+    #[arg(long, requires = "workers", conflicts_with = "scenario")]
+    drop_expired: bool,
+
+    /// Inject a fault: 'capacity 25% at 20s for 10s'; repeatable
+    #[arg(
+        long,
+        value_name = "FAULT",
+        requires = "workers",
+        conflicts_with = "scenario"
+    )]
+    fault: Vec<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Order {
+    Fifo,
+    Lifo,
+}
+
+/// The output.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Output")]
+struct Outputs {
+    /// Print the scenario as TOML, and simulate nothing
+    #[arg(long)]
+    print_scenario: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(simulate: Simulate) -> Exit {
+    match simulate.show() {
+        Ok(()) => Exit::Success,
+        Err(refusal) => refusal.say(),
+    }
+}
+
+impl Simulate {
+    fn show(self) -> Result<(), Refusal> {
+        let is_printed = self.output.print_scenario;
+        let scenario = self.into_scenario()?;
+        if is_printed {
+            return print(&scenario.to_toml());
+        }
+        let outcomes = scenario
+            .run()
+            .map_err(|error| Refusal::usage(error.to_string()))?;
+        for outcome in outcomes {
+            print(&format!("{outcome:#?}"))?;
+        }
+        Ok(())
+    }
+
+    /// The scenario that file and flags mean.
+    fn into_scenario(self) -> Result<Scenario, Refusal> {
+        let mut scenario = match &self.scenario {
+            Some(path) => {
+                Scenario::from_file(path).map_err(|error| Refusal::usage(error.to_string()))?
+            }
+            None => Scenario {
+                traffic: self.clients.traffic().into_iter().collect(),
+                server: self.service.server(),
+                faults: self.service.fault,
+                ..Scenario::default()
+            },
+        };
+        if !self.limiter.is_empty() {
+            scenario.limits = self.limiter;
+        }
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        scenario.duration = self.duration.or(scenario.duration);
+        Ok(scenario)
+    }
+}
+
+impl Clients {
+    fn traffic(&self) -> Option<TrafficConfig> {
+        let mut traffic = TrafficConfig::new(self.arrivals.clone()?);
+        traffic.keys = self.keys.unwrap_or_default();
+        traffic.cost = self.cost.unwrap_or(1);
+        traffic.deadline = self.deadline;
+        traffic.retries = self.retries.filter(|retries| *retries > 0).map(|retries| {
+            let retries = Retries::new(retries.saturating_add(1), self.backoff);
+            match self.retry_budget {
+                Some(share) => retries.budget(share),
+                None => retries,
+            }
+        });
+        Some(traffic)
+    }
+}
+
+impl Service {
+    fn server(&self) -> Option<Server> {
+        let (workers, service) = self.workers.zip(self.service.clone())?;
+        let server = Server::new(workers, service)
+            .order(match self.server_order {
+                Order::Fifo => QueueOrder::Fifo,
+                Order::Lifo => QueueOrder::Lifo,
+            })
+            .drops_expired(self.drop_expired);
+        Some(match self.server_queue {
+            Some(queue) => server.queue(queue),
+            None => server,
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! Scenarios as files: what is written is read again, and a run is what the file says.
+
+use std::path::{Path, PathBuf};
+
+use flowgate_sim::{RunOutcome, Scenario};
+
+/// Every key, with a value that is not the default.
+const FULL: &str = r#"name = "all keys"
+description = "every key, once"
+seed = 7
+duration = "20s"
+drain = "5s"
+
+[[limit]]
+name = "bucket"
+limiter = "token 100/s burst 20 wait 500ms queue 50"
+
+[[limit]]
+limiter = "none"
+
+[[traffic]]
+name = "users"
+arrivals = "poisson 150/s"
+keys = "zipf 1000 1.1"
+cost = 2
+deadline = "1s 500ms"
+
+[traffic.retries]
+attempts = 3
+backoff = "100ms"
+factor = 3.0
+jitter = false
+heeds-retry-after = false
+budget = "10%"
+
+[server]
+workers = 20
+service = "lognormal 10ms 0.5"
+queue = 100
+order = "lifo"
+drops-expired = true
+delay = "2ms"
+
+[server.contention]
+sigma = 0.1
+kappa = 0.001
+
+[[fault]]
+kind = "capacity 25%"
+at = "5s"
+lasts = "10s"
+"#;
+
+#[test]
+fn a_scenario_is_read_as_it_is_written() {
+    let scenario = Scenario::from_toml(FULL).expect("valid");
+    let written = scenario.to_toml();
+    assert_eq!(
+        Scenario::from_toml(&written).expect("valid"),
+        scenario,
+        "{written}"
+    );
+    assert_eq!(written, FULL.replace("1s 500ms", "1s500ms"));
+}
+
+#[test]
+fn a_scenario_runs_with_each_of_its_limits_on_the_same_traffic() {
+    let outcomes = Scenario::from_toml(FULL)
+        .expect("valid")
+        .run()
+        .expect("in range");
+    let names: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| outcome.policy.as_str())
+        .collect();
+    assert_eq!(names, ["bucket", "none"]);
+    assert_eq!(outcomes[0].counts.operations, outcomes[1].counts.operations);
+    assert_eq!(outcomes[1].counts.refused, 0);
+    assert!(outcomes[0].counts.refused > 0);
+}
+
+#[test]
+fn a_scenario_that_cannot_run_says_what_to_write() {
+    for (text, expected) in [
+        ("[[limit]]\nlimiter = 'none'", "add [[traffic]]"),
+        ("[[traffic]]\narrivals = '5/s'", "add [[limit]]"),
+        (
+            "duration = '0s'\n[[limit]]\nlimiter = 'none'\n[[traffic]]\narrivals = '5/s'",
+            "the duration is 0",
+        ),
+        (
+            "[[limit]]\nlimiter = 'none'\n[[traffic]]\narrivals = 'poisson 900000000/s'",
+            "poisson 900000000/s",
+        ),
+    ] {
+        let scenario = Scenario::from_toml(text).expect(text);
+        let error = scenario.run().expect_err(text).to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    let missing = Scenario::from_file(Path::new("no/such.toml")).expect_err("missing");
+    assert!(
+        missing
+            .to_string()
+            .starts_with("cannot read no/such.toml: "),
+        "{missing}"
+    );
+}
+
+fn named(name: &str) -> (Scenario, Vec<RunOutcome>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("scenarios")
+        .join(name);
+    let scenario = Scenario::from_file(&path).expect(name);
+    let outcomes = scenario.run().expect(name);
+    (scenario, outcomes)
+}
+
+#[test]
+fn each_named_scenario_says_what_it_shows_and_ends() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let scenario = Scenario::from_file(&file).expect("valid");
+        assert!(
+            scenario.name.is_some() && scenario.description.is_some(),
+            "{file:?}"
+        );
+        assert!(scenario.limits.len() >= 2, "{file:?}");
+    }
+}
+
+#[test]
+fn a_limit_for_each_key_leaves_the_neighbours_of_a_noisy_one_alone() {
+    let (_, outcomes) = named("noisy-neighbour.toml");
+    let refused = |outcome: &RunOutcome| {
+        let others = outcome.keys.iter().filter(|(key, _)| **key != 0);
+        let (admitted, attempts) = others.fold((0, 0), |sum, (_, counts)| {
+            (sum.0 + counts.admitted, sum.1 + counts.attempts)
+        });
+        1.0 - admitted as f64 / attempts as f64
+    };
+    let shares: Vec<f64> = outcomes.iter().map(refused).collect();
+    assert!(shares[0] > 0.7, "{shares:?}");
+    assert!(shares[1] < 0.001, "{shares:?}");
+}
