@@ -54,6 +54,8 @@ pub struct OutcomeCounts {
     pub expired: u64,
     /// Attempts that failed because the server was down.
     pub down: u64,
+    /// Attempts that the server served after their client had given them up.
+    pub abandoned: u64,
     /// Operations that were served within their deadline.
     pub in_time: u64,
     /// Operations that were served too late.

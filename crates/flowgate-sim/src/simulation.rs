@@ -124,6 +124,8 @@ enum Event {
     Attempt(Ticket),
     /// The client of an operation gives up.
     Deadline(Ticket),
+    /// The client of an operation gives up the attempt of this number.
+    Timeout(Ticket, u32),
     /// The answer to an operation is back, after the delay.
     Answer(Ticket),
     /// A user has thought.
@@ -151,6 +153,10 @@ struct Operation {
     asked_ns: u64,
     held: Held,
     wait: Option<Wait>,
+    /// The server has it.
+    is_in_flight: bool,
+    /// Its client goes on without the answer to this attempt.
+    is_abandoned: bool,
     /// Its client has an answer, or has given up; what is left is wasted work.
     is_over: bool,
 }
@@ -260,7 +266,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
                     break;
                 };
                 self.events += 1;
-                if !matches!(event, Event::Deadline(_)) {
+                if !matches!(event, Event::Deadline(_) | Event::Timeout(..)) {
                     ended_ns = at_ns;
                 }
                 self.handle(event);
@@ -328,6 +334,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             }
             Event::Attempt(ticket) => self.attempt(ticket),
             Event::Deadline(ticket) => self.give_up(ticket),
+            Event::Timeout(ticket, attempt) => self.give_up_attempt(ticket, attempt),
             Event::Answer(ticket) => self.answer(ticket, true),
         }
     }
@@ -382,8 +389,18 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             asked_ns: 0,
             held: Held::nothing(),
             wait: None,
+            is_in_flight: false,
+            is_abandoned: false,
             is_over: false,
         };
+        self.counts.operations += 1;
+        let ticket = self.place(operation);
+        self.attempt(ticket);
+    }
+
+    /// Gives an operation a slot, and enters its deadline.
+    fn place(&mut self, operation: Operation) -> Ticket {
+        let deadline_ns = operation.deadline_ns;
         let ticket = match self.free.pop() {
             Some(slot) => {
                 let turn = self.operations[slot].turn.wrapping_add(1);
@@ -398,11 +415,10 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
                 }
             }
         };
-        self.counts.operations += 1;
         if deadline_ns < u64::MAX {
             self.agenda.enter(deadline_ns, Event::Deadline(ticket));
         }
-        self.attempt(ticket);
+        ticket
     }
 
     /// The operation of `ticket`, if it is still in flight.
@@ -490,6 +506,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         };
         operation.held = held;
         operation.admitted_ns = now_ns;
+        operation.is_in_flight = true;
         let (key, deadline_ns) = (operation.key, operation.deadline_ns);
         let (source, number, attempt) = (operation.source, operation.number, operation.attempt);
         self.counts.admitted += 1;
@@ -513,7 +530,13 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             None => Offered::Down,
         };
         match offered {
-            Offered::Taken => {}
+            Offered::Taken => {
+                let retries = self.sources[source].traffic.retries;
+                if let Some(timeout) = retries.and_then(|retries| retries.attempt_timeout) {
+                    let at_ns = now_ns.saturating_add(nanos(timeout));
+                    self.agenda.enter(at_ns, Event::Timeout(ticket, attempt));
+                }
+            }
             Offered::Full => {
                 self.counts.queue_full += 1;
                 self.failed(ticket);
@@ -575,6 +598,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         let request = request_of(operation, now_ns);
         let took = Duration::from_nanos(now_ns - operation.admitted_ns);
         let held = std::mem::take(&mut operation.held);
+        operation.is_in_flight = false;
         self.policy.finished(&request, took, is_served);
         drop(held);
     }
@@ -587,11 +611,15 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         let (number, latency_ns) = (operation.number, now_ns - operation.begun_ns);
         let was_over = operation.is_over;
         let is_late = now_ns > operation.deadline_ns;
+        let is_abandoned = operation.is_abandoned;
         self.hash.note(b's', now_ns, number);
-        self.latency.record(latency_ns);
-        if is_late {
+        if is_abandoned {
+            self.counts.abandoned += 1;
+        } else if is_late {
+            self.latency.record(latency_ns);
             self.counts.late += 1;
         } else {
+            self.latency.record(latency_ns);
             self.counts.in_time += 1;
             let slot = self.slot();
             slot.in_time += 1;
@@ -621,28 +649,9 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
     }
 
     fn retry_or_fail(&mut self, ticket: Ticket, retry_after: Option<Duration>) {
-        let now_ns = self.now_ns;
-        let operation = &self.operations[ticket.slot];
-        let source = &mut self.sources[operation.source];
-        if !operation.is_over
-            && let Some(retries) = &source.traffic.retries
-            && operation.attempt < retries.attempts
-            && (retries.budget.is_none() || source.budget >= 1.0)
-        {
-            let attempt = operation.attempt + 1;
-            let share = source.clients.share();
-            let mut backoff_ns = retries.backoff_ns(attempt, share);
-            if retries.heeds_retry_after {
-                backoff_ns = backoff_ns.max(retry_after.map_or(0, nanos));
-            }
-            let again_ns = now_ns.saturating_add(backoff_ns);
-            if again_ns < operation.deadline_ns {
-                if retries.budget.is_some() {
-                    source.budget -= 1.0;
-                }
-                self.agenda.enter(again_ns, Event::Attempt(ticket));
-                return;
-            }
+        if let Some(again_ns) = self.again_ns(ticket, retry_after) {
+            self.agenda.enter(again_ns, Event::Attempt(ticket));
+            return;
         }
         let was_over = self.operations[ticket.slot].is_over;
         if !was_over {
@@ -651,6 +660,60 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         }
         self.free.push(ticket.slot);
         self.operations[ticket.slot].turn = ticket.turn.wrapping_add(1);
+    }
+
+    /// When the client of an operation tries again, if it does. It then takes a retry from its budget.
+    fn again_ns(&mut self, ticket: Ticket, retry_after: Option<Duration>) -> Option<u64> {
+        let operation = &self.operations[ticket.slot];
+        let source = &mut self.sources[operation.source];
+        let retries = source.traffic.retries.as_ref()?;
+        let is_spent = retries.budget.is_some() && source.budget < 1.0;
+        if operation.is_over || operation.attempt >= retries.attempts || is_spent {
+            return None;
+        }
+        let share = source.clients.share();
+        let mut backoff_ns = retries.backoff_ns(operation.attempt + 1, share);
+        if retries.heeds_retry_after {
+            backoff_ns = backoff_ns.max(retry_after.map_or(0, nanos));
+        }
+        let again_ns = self.now_ns.saturating_add(backoff_ns);
+        if again_ns >= operation.deadline_ns {
+            return None;
+        }
+        if retries.budget.is_some() {
+            source.budget -= 1.0;
+        }
+        Some(again_ns)
+    }
+
+    /// The client gives up an attempt that the server has. The operation goes on in another slot, and the server with the attempt.
+    fn give_up_attempt(&mut self, ticket: Ticket, attempt: u32) {
+        let is_it = |operation: &&mut Operation| {
+            operation.attempt == attempt && operation.is_in_flight && !operation.is_over
+        };
+        if self.operation(ticket).filter(is_it).is_none() {
+            return;
+        }
+        let again_ns = self.again_ns(ticket, None);
+        self.operations[ticket.slot].is_abandoned = true;
+        let Some(again_ns) = again_ns else {
+            self.counts.failed += 1;
+            self.end(ticket);
+            return;
+        };
+        let old = &mut self.operations[ticket.slot];
+        old.is_over = true;
+        let operation = Operation {
+            turn: 0,
+            held: Held::nothing(),
+            wait: None,
+            is_in_flight: false,
+            is_abandoned: false,
+            is_over: false,
+            ..*old
+        };
+        let next = self.place(operation);
+        self.agenda.enter(again_ns, Event::Attempt(next));
     }
 
     /// The client gives up: a wait ends, and what the server does with the request makes no difference any longer.

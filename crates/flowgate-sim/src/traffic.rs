@@ -82,6 +82,12 @@ pub struct Retries {
         skip_serializing_if = "Option::is_none"
     )]
     pub(crate) budget: Option<f64>,
+    #[serde(
+        default,
+        with = "as_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) attempt_timeout: Option<Duration>,
 }
 
 fn twice() -> f64 {
@@ -147,6 +153,7 @@ impl Retries {
             has_jitter: true,
             heeds_retry_after: true,
             budget: None,
+            attempt_timeout: None,
         }
     }
 
@@ -173,6 +180,14 @@ impl Retries {
     /// With 0.1, it makes one retry for ten requests.
     pub fn budget(mut self, share: f64) -> Self {
         self.budget = Some(share);
+        self
+    }
+
+    /// Sets how long an attempt may be at the server (default: no limit).
+    ///
+    /// The client then tries again. The server does not know that, and serves the attempt in vain.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = Some(timeout);
         self
     }
 

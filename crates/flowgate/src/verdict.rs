@@ -377,13 +377,13 @@ impl Denied {
     /// Reports whether a [`Throttle`](crate::Throttle) refused, because the backend refuses too many requests.
     ///
     /// ```
-    /// # use flowgate::{Denied, Throttle};
-    /// let throttle = Throttle::default();
-    /// let denied = match throttle.try_begin() {
-    ///     Ok(permit) => return permit.accepted(), // send the request
-    ///     Err(denied) => denied,
-    /// };
-    /// assert!(denied.is_throttled());
+    /// # use flowgate::{ManualClock, Throttle};
+    /// let time = ManualClock::new();
+    /// let throttle = Throttle::builder().clock(&time).build()?;
+    /// (0..20).for_each(|_| throttle.record(false)); // a backend refuses everything
+    /// time.advance(throttle.bucket());
+    /// assert!(throttle.try_begin().unwrap_err().is_throttled());
+    /// # Ok::<_, flowgate::QuotaError>(())
     /// ```
     #[inline]
     pub fn is_throttled(&self) -> bool {

@@ -63,7 +63,9 @@ impl RetryRefused {
         }
     }
 
-    /// Sets the number of attempts for a request, the first included (default: 3). 0 counts as 1.
+    /// Sets the number of attempts for a request, the first included (default: 3).
+    ///
+    /// 0 counts as 1.
     #[must_use]
     pub fn attempts(self, attempts: u32) -> Self {
         Self {
@@ -72,7 +74,7 @@ impl RetryRefused {
         }
     }
 
-    /// Sets whether requests are repeated that may have been done, if their method is idempotent (default: no).
+    /// Sets whether idempotent requests that may have been done are repeated (default: no).
     ///
     /// Idempotent methods are GET, HEAD, OPTIONS, TRACE, PUT and DELETE (RFC 9110). Turn it on if that is true of your server.
     #[must_use]

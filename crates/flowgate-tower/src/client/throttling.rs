@@ -3,12 +3,14 @@ use crate::ResponseHead;
 use flowgate::{Denied, Throttle};
 use std::sync::Arc;
 
+/// Whether a response is overload; `None` is an error of the client.
+type IsOverload = dyn Fn(Option<ResponseHead<'_>>) -> bool + Send + Sync;
+
 /// A throttle, and the responses that it counts as overload.
 #[derive(Clone)]
 pub(crate) struct Throttling {
     throttle: Arc<Throttle>,
-    /// Of a response, or of an error of the client.
-    pub(super) is_overload: Arc<dyn Fn(Option<ResponseHead<'_>>) -> bool + Send + Sync>,
+    pub(super) is_overload: Arc<IsOverload>,
 }
 
 impl Throttling {

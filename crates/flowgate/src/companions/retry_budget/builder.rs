@@ -53,7 +53,7 @@ impl RetryBudgetBuilder {
         self
     }
 
-    /// Sets the retries that are added in each second without any deposit, 0 to 1,000,000 (default: 1).
+    /// Sets the retries per second without any deposit, 0 to 1,000,000 (default: 1).
     pub fn min_per_second(mut self, retries: u32) -> Self {
         self.min_per_second = retries;
         self

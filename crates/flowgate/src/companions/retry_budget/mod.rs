@@ -16,9 +16,10 @@
 //!
 //! # Other implementations
 //!
-//! Finagle's `RetryBudget` and tower's `TpsBudget` count deposits per request, in ten slots of a time to live. gRPC's retry
-//! throttling (gRFC A6) and the AWS SDKs have a bounded bucket that responses fill, and no minimum. This one is a bounded bucket
-//! with a minimum.
+//! - Finagle's `RetryBudget` and tower's `TpsBudget` count deposits per request, in ten slots of a time to live.
+//! - gRPC's retry throttling (gRFC A6) and the AWS SDKs have a bounded bucket that responses fill, and no minimum.
+//!
+//! This one is a bounded bucket with a minimum.
 
 mod balance;
 mod builder;
@@ -148,7 +149,9 @@ impl RetryBudget {
         self.load().at(now_ns, terms).parts / RETRY
     }
 
-    /// Sets the retries that each deposit adds, in per mille: 0 to 1000. Earlier deposits keep their value.
+    /// Sets the retries that each deposit adds, in per mille: 0 to 1000.
+    ///
+    /// Earlier deposits keep their value.
     ///
     /// # Errors
     ///
@@ -169,7 +172,7 @@ impl RetryBudget {
         Ok(())
     }
 
-    /// Sets the retries that are added in each second without any deposit, 0 to 1,000,000.
+    /// Sets the retries per second without any deposit, 0 to 1,000,000.
     ///
     /// What has accrued by now is credited at the old rate.
     ///

@@ -87,26 +87,26 @@ impl ThrottleBuilder {
         self
     }
 
-    /// Sets the requests that are sent for each accepted one, in per mille: 1100 to 10,000 (default: 2000).
+    /// Sets how many requests are sent for each accepted one, in per mille (default: 2000).
     ///
-    /// With 2000, the backend receives up to twice the requests that it accepts, and the throttle begins when it refuses more
+    /// The range is 1100 to 10,000. With 2000, the backend receives up to twice the requests that it accepts, and the throttle begins when it refuses more
     /// than half of them. A lower multiplier spares the backend, and recovers later.
     pub fn multiplier_permille(mut self, permille: u32) -> Self {
         self.multiplier_permille = permille;
         self
     }
 
-    /// Sets the least share of the requests that is sent, in per mille: 1 to 1000 (default: 50).
+    /// Sets the least share of the requests that is sent, in per mille (default: 50).
     ///
-    /// These requests probe whether the backend has recovered. With 1000, nothing is ever refused.
+    /// The range is 1 to 1000. These requests probe whether the backend has recovered. With 1000, nothing is ever refused.
     pub fn probe_permille(mut self, permille: u32) -> Self {
         self.probe_permille = permille;
         self
     }
 
-    /// Sets the least number of requests in a window for a judgment, 1 to 1,000,000,000 (default: 20).
+    /// Sets the least number of requests in a window for a judgment (default: 20).
     ///
-    /// With fewer requests, all of them are sent.
+    /// The range is 1 to 1,000,000,000. With fewer requests, all of them are sent.
     pub fn min_requests(mut self, requests: u64) -> Self {
         self.min_requests = requests;
         self

@@ -72,8 +72,8 @@ use share::{Rules, WHOLE};
 ///         permit.overloaded();
 ///     }
 /// }
-/// // All of the first 200 ms, and after that every 20th.
-/// assert_eq!(sent, 118);
+/// // All of the first 400 ms, and after that every 20th.
+/// assert_eq!(sent, 137);
 ///
 /// // It is back. 30 s later, everything is sent again.
 /// for _ in 0..3_000 {
@@ -97,9 +97,9 @@ use share::{Rules, WHOLE};
 ///   therefore not throttled.
 /// - **The share.** Otherwise the share max(*q*, *K* · *A* / *R*) is sent. Of the requests of one bucket, on whatever threads,
 ///   exactly this share is sent, rounded down or up.
-/// - **What the backend receives.** If the demand is *D* per second for a window, and the backend accepts at most *C* per
-///   second, it then receives at most max(*K* · *C*, *q* · *D*) per second, and one request more per bucket. At ten times the
-///   capacity, *D* = 10 · *C*, that is max(*K*, 10 · *q*) · *C*: twice the capacity with the default settings.
+/// - **What the backend receives.** Let the demand be *D* per second, and let the backend accept at most *C* per second. After one
+///   window, it receives at most max(*K* · *C*, *q* · *D*) per second, and one request more per bucket. At ten times the
+///   capacity, that is max(*K*, 10 · *q*) · *C*: twice the capacity with the default settings.
 /// - **When the demand jumps.** A demand that jumps from at most *C* to *D* = *m* · *C*, with *m* ≥ *K*, finds a window of
 ///   accepted requests. In the first window, the backend then receives at most
 ///   *C* · *W* · (*K* − 1 + *K* · ln(*m*/*K*)) / (1 − 1/*m*) + 2 · *D* · *b* requests, or `min_requests` if that is more.
@@ -203,7 +203,7 @@ impl Throttle {
         permille(share)
     }
 
-    /// Returns the counts by which the share was last judged, for a log line or a metric.
+    /// Returns the counts by which the share was last judged.
     pub fn counts(&self) -> ThrottleCounts {
         let now_ns = self.clock.now().as_nanos();
         let judged = self.record.look(&self.rules, now_ns).judged;

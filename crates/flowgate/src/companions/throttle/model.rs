@@ -69,11 +69,7 @@ fn a_bucket_is_judged_once_however_many_look() {
 fn of_the_requests_of_all_threads_exactly_the_share_is_sent() {
     explore(|| {
         let record = Arc::new(Record::new(&RULES));
-        let two = |record: &Record| {
-            (0..2)
-                .filter(|_| record.is_next_sent(WHOLE / 2))
-                .count()
-        };
+        let two = |record: &Record| (0..2).filter(|_| record.is_next_sent(WHOLE / 2)).count();
         let other = thread::spawn({
             let record = Arc::clone(&record);
             move || two(&record)
