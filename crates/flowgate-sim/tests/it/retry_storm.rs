@@ -123,12 +123,6 @@ fn a_retry_storm_lasts_without_a_budget_and_ends_with_one() {
 fn with_a_throttle_and_a_budget_the_server_is_back_within_two_windows() {
     for seed in 1..=SEEDS {
         let both = storm(seed, with_both);
-        if seed < 3 {
-            for t in 18..60 {
-                eprint!("{} ", goodput(&both, t * SECOND, (t + 1) * SECOND));
-            }
-            eprintln!("{:?}", both.counts);
-        }
         let after = goodput(&both, REPAIRED + 20 * SECOND, 100 * SECOND);
         assert!(after > 142.0, "seed {seed}: {after} per second");
         assert!(goodput(&both, 10 * SECOND, 20 * SECOND) > 135.0);

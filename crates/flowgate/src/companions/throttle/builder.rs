@@ -71,8 +71,8 @@ impl ThrottleBuilder {
 
     /// Sets the window, 1 ms or longer (default: 10 s).
     ///
-    /// Outcomes within the window decide the share. A shorter window recovers sooner, and a longer one needs fewer requests
-    /// per second. The window is rounded up to a whole number of nanoseconds per bucket. A window longer than 584 years counts
+    /// Outcomes within the window, and within the last tenth of it, decide the share. A shorter window reacts sooner, and a longer
+    /// one needs fewer requests per second. The tenth is rounded up to whole buckets. The window is rounded up to a whole number of nanoseconds per bucket. A window longer than 584 years counts
     /// as 584 years.
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window;
@@ -148,6 +148,7 @@ impl ThrottleBuilder {
         let rules = Rules {
             bucket_ns: window_ns.div_ceil(buckets),
             window: buckets,
+            recent: buckets.div_ceil(10),
             min_requests,
             multiplier_permille,
             probes: (WHOLE * probe_permille).div_ceil(1000),

@@ -12,6 +12,13 @@
 //!   backend whenever the demand grows faster than responses come back. The price: a hang is detected when the first requests
 //!   time out.
 //!
+//! # Why the last tenth of the window counts twice
+//!
+//! A short window reacts quickly, and a long one needs few requests. A window alone recovers slowly: the accepted requests
+//! have to outweigh the outage that is still in it. So the larger of the two shares applies, that of the window and that of its last
+//! tenth. In a steady overload they are the same, and the backend receives no more. After an outage, the last tenth soon
+//! contains nothing of it.
+//!
 //! # How the share is applied
 //!
 //! The share is judged once per bucket of time, from the counts alone. It is applied by error diffusion and not by dice: the
@@ -75,8 +82,8 @@ use share::{Rules, WHOLE};
 /// // All of the first 400 ms, and after that every 20th.
 /// assert_eq!(sent, 137);
 ///
-/// // It is back. 30 s later, everything is sent again.
-/// for _ in 0..3_000 {
+/// // It is back. 7 s later, everything is sent again.
+/// for _ in 0..700 {
 ///     time.advance(Duration::from_millis(10));
 ///     if let Ok(permit) = throttle.try_begin() {
 ///         permit.accepted();
@@ -89,13 +96,15 @@ use share::{Rules, WHOLE};
 /// # Guarantees
 ///
 /// The window is *W* long and has buckets of length *b*. In it, the outcomes of *R* requests became known, and the backend
-/// accepted *A* of these. *R* includes the requests that the throttle refused. *K* is the
-/// [multiplier](ThrottleBuilder::multiplier_permille), and *q* the [share of probes](ThrottleBuilder::probe_permille).
+/// accepted *A* of these. *R* includes the requests that the throttle refused. The last tenth of the window is *w* long, rounded up
+/// to buckets. *K* is the [multiplier](ThrottleBuilder::multiplier_permille), and *q* the
+/// [share of probes](ThrottleBuilder::probe_permille).
 ///
 /// - **No needless refusals.** Everything is sent while *R* ≤ *K* · *A*, or while *R* is less than
 ///   [`min_requests`](ThrottleBuilder::min_requests). A backend that refuses at most the share 1 − 1/*K* of the requests is
 ///   therefore not throttled.
-/// - **The share.** Otherwise the share max(*q*, *K* · *A* / *R*) is sent. Of the requests of one bucket, on whatever threads,
+/// - **The share.** Otherwise the share max(*q*, *K* · *A* / *R*) is sent, by the counts of the window or of its last tenth,
+///   whichever is more. A tenth with fewer than `min_requests` does not count. Of the requests of one bucket, on whatever threads,
 ///   exactly this share is sent, rounded down or up.
 /// - **What the backend receives.** Let the demand be *D* per second, and let the backend accept at most *C* per second. After one
 ///   window, it receives at most max(*K* · *C*, *q* · *D*) per second, and one request more per bucket. At ten times the
@@ -104,10 +113,10 @@ use share::{Rules, WHOLE};
 ///   accepted requests. In the first window, the backend then receives at most
 ///   *C* · *W* · (*K* − 1 + *K* · ln(*m*/*K*)) / (1 − 1/*m*) + 2 · *D* · *b* requests, or `min_requests` if that is more.
 /// - **In an outage**, once the window is over, the backend receives *q* · *D* per second.
-/// - **Recovery.** A backend that accepts everything after an outage receives all requests again after at most
-///   *W* · (1 + ln(1/*q*) / *x*) + 2*b*. Here *x* is the positive solution of *x* = *K* · (1 − e^−*x*), which is 1.59 for *K* = 2
-///   and 0.19 for *K* = 1.1. With the default settings, that is less than three windows. A demand that is constant, and
-///   responses that take no more than a bucket, are assumed; longer responses delay each step by as much.
+/// - **Recovery.** Let a backend accept everything after an outage. Within each *w*, the share then grows by the factor *K* or
+///   more. So all requests are sent again after at most *w* · (1 + ⌈ln(1/*q*) / ln *K*⌉) + 2*b*. With the default settings, that is
+///   less than a window. With fewer than `min_requests` per *w*, it is *W* that counts in place of *w*. Responses that take
+///   longer than a bucket delay each step by as much.
 /// - **Bounded state.** On one thread, the decisions depend only on the outcomes and on the time. The memory is fixed. At most
 ///   2³² − 1 outcomes per bucket are counted. While the clock shows an earlier time than before, no time passes.
 ///
@@ -207,7 +216,7 @@ impl Throttle {
     pub fn counts(&self) -> ThrottleCounts {
         let now_ns = self.clock.now().as_nanos();
         let judged = self.record.look(&self.rules, now_ns).judged;
-        let [requests, accepted] = self.record.counts(&self.rules, judged);
+        let [requests, accepted] = self.record.counts(self.rules.window, judged);
         ThrottleCounts { requests, accepted }
     }
 

@@ -10,6 +10,7 @@ use loom::thread;
 const RULES: Rules = Rules {
     bucket_ns: 10,
     window: 2,
+    recent: 1,
     min_requests: 1,
     multiplier_permille: 2000,
     probes: WHOLE / 4,
@@ -42,7 +43,7 @@ fn no_outcome_is_lost_and_none_is_counted_twice() {
         shared.1.store(110, Ordering::SeqCst);
         outcome(&shared.0, &shared.1, true);
         other.join().expect("no panic");
-        assert_eq!(shared.0.counts(&RULES, 12), [3, 2]);
+        assert_eq!(shared.0.counts(RULES.window, 12), [3, 2]);
     });
 }
 

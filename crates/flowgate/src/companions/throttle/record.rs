@@ -87,10 +87,11 @@ impl Record {
             if old.judged >= to {
                 return old;
             }
-            let [requests, accepted] = self.counts(rules, to);
+            let window = self.counts(rules.window, to);
+            let recent = self.counts(rules.recent, to);
             let new = Standing {
                 judged: to,
-                share: rules.share(requests, accepted),
+                share: rules.share(window, recent),
             };
             let swapped = self.standing.compare_exchange_weak(
                 old.pack(),
@@ -104,10 +105,9 @@ impl Record {
         }
     }
 
-    /// Returns the requests and the accepted requests in the window before `bucket`.
-    pub(super) fn counts(&self, rules: &Rules, bucket: u64) -> [u64; 2] {
-        self.outcomes
-            .sum(bucket.saturating_sub(rules.window)..bucket)
+    /// Returns the requests and the accepted requests in the last `buckets` before `bucket`.
+    pub(super) fn counts(&self, buckets: u64, bucket: u64) -> [u64; 2] {
+        self.outcomes.sum(bucket.saturating_sub(buckets)..bucket)
     }
 
     /// Returns whether the next request at this share is sent.

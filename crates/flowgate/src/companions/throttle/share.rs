@@ -1,14 +1,18 @@
-//! Which share of the requests is sent: a pure step, from the counts of a window.
+//! Which share of the requests is sent: a pure step, from the counts of a window and of its last part.
 //!
 //! A share is a number of 2⁻³² parts, rounded up. With *R* requests in the window, of which the backend accepted *A*, the share is
 //!
 //! ```text
-//!  1                       if R < min_requests
-//!  min(1, max(q, K·A / R))  otherwise
+//!  1                         if R < min_requests
+//!  min(1, max(q, K·A / R))   otherwise
 //! ```
 //!
 //! *K* is the multiplier, and *q* the share of probes. *R* counts every request whose outcome is known: the requests that the
 //! backend accepted, the requests that it refused, and the requests that the throttle refused itself.
+//!
+//! The same is computed for the recent part of the window, unless that has fewer than `min_requests`. The larger share applies. So
+//! a burst of refusals does not count for more than a part of the window, and a backend that is back does not have to wait until
+//! the outage has left the window. With a constant capacity, both shares are the same.
 
 /// The whole: every request is sent.
 pub(super) const WHOLE: u64 = 1 << 32;
@@ -19,6 +23,8 @@ pub(super) struct Rules {
     pub(super) bucket_ns: u64,
     /// In buckets.
     pub(super) window: u64,
+    /// The recent part of the window, in buckets.
+    pub(super) recent: u64,
     pub(super) min_requests: u64,
     /// Above 1000.
     pub(super) multiplier_permille: u64,
@@ -27,16 +33,29 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Returns the share of the requests that is sent after a window with these counts.
-    pub(super) fn share(&self, requests: u64, accepted: u64) -> u64 {
-        let most = u128::from(requests) * 1000;
-        let backed = u128::from(accepted) * u128::from(self.multiplier_permille);
-        if requests < self.min_requests || backed >= most {
+    /// Returns the share of the requests that is sent after a window and its recent part with these requests and accepted ones.
+    pub(super) fn share(&self, window: [u64; 2], recent: [u64; 2]) -> u64 {
+        let [requests, _] = window;
+        if requests < self.min_requests {
             return WHOLE;
         }
-        // At most the whole, because it is a part of `most`.
-        let share = (backed << 32).div_ceil(most);
-        (share as u64).max(self.probes)
+        let [requests, _] = recent;
+        let recent = match requests < self.min_requests {
+            true => 0,
+            false => self.backed(recent),
+        };
+        self.backed(window).max(recent).max(self.probes)
+    }
+
+    /// Returns the accepted requests times the multiplier, as a share of the requests.
+    fn backed(&self, [requests, accepted]: [u64; 2]) -> u64 {
+        let most = u128::from(requests) * 1000;
+        let backed = u128::from(accepted) * u128::from(self.multiplier_permille);
+        match backed < most {
+            // At most the whole, because it is a part of `most`.
+            true => (backed << 32).div_ceil(most) as u64,
+            false => WHOLE,
+        }
     }
 
     /// Returns whether the share has been judged at `now_ns` or later, if bucket `judged` was the last.
@@ -63,7 +82,8 @@ mod tests {
 
     const RULES: Rules = Rules {
         bucket_ns: 10,
-        window: 4,
+        window: 40,
+        recent: 4,
         min_requests: 20,
         multiplier_permille: 2000,
         probes: WHOLE / 20,
@@ -86,12 +106,19 @@ mod tests {
                 WHOLE / 2,
             ),
         ] {
-            assert_eq!(
-                RULES.share(requests, accepted),
-                share,
-                "{accepted} of {requests}"
-            );
+            let counts = [requests, accepted];
+            for recent in [[0, 0], counts, [19, 19]] {
+                let found = RULES.share(counts, recent);
+                assert_eq!(found, share, "{accepted} of {requests}");
+            }
         }
+    }
+
+    #[test]
+    fn the_larger_share_of_the_window_and_its_recent_part_applies() {
+        assert_eq!(RULES.share([1000, 250], [100, 40]), (WHOLE * 4).div_ceil(5));
+        assert_eq!(RULES.share([1000, 250], [100, 10]), WHOLE / 2);
+        assert_eq!(RULES.share([1000, 0], [20, 10]), WHOLE);
     }
 
     #[test]
