@@ -88,12 +88,17 @@ impl Refusal {
 
 /// Writes to standard output. A reader that has exited (`… | head -1`) is not an error.
 pub(crate) fn print(text: &dyn Display) -> Result<(), Refusal> {
-    let write = |text: &dyn Display| -> io::Result<()> {
+    print_bytes(text.to_string().as_bytes())
+}
+
+/// Writes bytes to standard output, as [`print`] does.
+pub(crate) fn print_bytes(content: &[u8]) -> Result<(), Refusal> {
+    let write = || -> io::Result<()> {
         let mut stdout = stdout().lock();
-        write!(stdout, "{text}")?;
+        stdout.write_all(content)?;
         stdout.flush()
     };
-    match write(text) {
+    match write() {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Refusal::could_not_run(
             format!("cannot write to standard output: {error}"),
         )),

@@ -1,12 +1,14 @@
 //! The `flowgate` command. Each subcommand is a file in [`subcommand`].
 
 mod argument;
+mod csv;
 mod descriptors;
 mod exit;
 mod figure;
 mod interrupt;
 mod reports;
 mod serve;
+mod simulate;
 mod subcommand;
 mod usage;
 mod watch;

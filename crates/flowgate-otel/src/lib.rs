@@ -62,6 +62,22 @@
 //! Each of the four has a method `controls`, which returns a handle to change its quota, and to turn its limit off and on:
 //! [`SamplerControls`], and [`ReportControls`], which can exempt spans, too.
 //!
+//! ```
+//! use flowgate_otel::RateLimitingSampler;
+//! use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+//!
+//! let sampler = RateLimitingSampler::new("10/s".parse()?);
+//! let controls = sampler.controls(); // for the task that reloads the configuration
+//! let provider = SdkTracerProvider::builder()
+//!     .with_sampler(Sampler::parent_based(sampler))
+//!     .build();
+//! # drop(provider);
+//!
+//! controls.set_quota("1/s".parse()?); // for the traces that begin from now on
+//! controls.set_enabled(false); // sample everything
+//! # Ok::<(), flowgate::QuotaError>(())
+//! ```
+//!
 //! # Metrics of limiters
 //!
 //! [`register_metrics`] publishes what a [`flowgate::Observed`] limiter counts, as observable instruments of a meter: admitted

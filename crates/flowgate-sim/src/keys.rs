@@ -28,7 +28,11 @@ const MAX_KEYS: u64 = 100_000_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Keys(Kind);
+pub struct Keys {
+    kind: Kind,
+    /// The number of the first key.
+    first: u64,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -44,22 +48,44 @@ impl Keys {
 
     /// Creates `count` keys with as many requests each.
     pub fn uniform(count: u64) -> Self {
-        Self(Kind::Uniform(count.max(1)))
+        Self {
+            kind: Kind::Uniform(count.max(1)),
+            first: 0,
+        }
     }
 
     /// Creates keys of Zipf's law: few keys have most requests.
     ///
     /// Key number k, counted from 1, has requests in proportion to `k` to the power of −`exponent`.
     pub fn zipf(count: u64, exponent: f64) -> Self {
-        Self(Kind::Zipf(Zipf::new(count.max(1), exponent)))
+        Self {
+            kind: Kind::Zipf(Zipf::new(count.max(1), exponent)),
+            first: 0,
+        }
     }
 
     /// Returns the number of keys.
     pub fn count(&self) -> u64 {
-        match self.0 {
+        match self.kind {
             Kind::Uniform(count) => count,
             Kind::Zipf(zipf) => zipf.count,
         }
+    }
+
+    /// Sets the number of the first key (default: 0). Sources with other numbers have other clients.
+    pub fn starting_at(mut self, first: u64) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// The number after the last key.
+    pub(crate) fn end(&self) -> u64 {
+        self.first.saturating_add(self.count())
+    }
+
+    /// The number of the first key.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
     }
 
     /// Whether all requests have the same key.
@@ -68,11 +94,12 @@ impl Keys {
     }
 
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
-        match self.0 {
-            Kind::Uniform(1) => 0,
-            Kind::Uniform(count) => random.below(count),
-            Kind::Zipf(zipf) => zipf.draw(random),
-        }
+        self.first
+            + match self.kind {
+                Kind::Uniform(1) => 0,
+                Kind::Uniform(count) => random.below(count),
+                Kind::Zipf(zipf) => zipf.draw(random),
+            }
     }
 }
 
@@ -109,7 +136,7 @@ impl FromStr for Keys {
 
 impl fmt::Display for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match self.kind {
             Kind::Uniform(1) => f.write_str("one"),
             Kind::Uniform(count) => write!(f, "uniform {count}"),
             Kind::Zipf(zipf) => write!(f, "zipf {} {}", zipf.count, zipf.exponent),

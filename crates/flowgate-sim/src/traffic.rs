@@ -31,6 +31,7 @@ pub struct Traffic {
     pub(crate) keys: Keys,
     pub(crate) cost: u64,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) retries: Option<Retries>,
 }
 
@@ -82,12 +83,6 @@ pub struct Retries {
         skip_serializing_if = "Option::is_none"
     )]
     pub(crate) budget: Option<f64>,
-    #[serde(
-        default,
-        with = "as_text::option",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub(crate) attempt_timeout: Option<Duration>,
 }
 
 fn twice() -> f64 {
@@ -107,6 +102,7 @@ impl Traffic {
             keys: Keys::one(),
             cost: 1,
             deadline: None,
+            attempt_timeout: None,
             retries: None,
         }
     }
@@ -134,7 +130,15 @@ impl Traffic {
         self
     }
 
-    /// Sets that clients try again after a refusal or a failure (default: they do not).
+    /// Sets how long a client waits for the answer to each attempt (default: until the deadline).
+    ///
+    /// After that it tries again, if it has retries left. The server still serves the attempt that was abandoned.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets that clients try again after a refusal, a failure or a timeout (default: they do not).
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = Some(retries);
         self
@@ -153,7 +157,6 @@ impl Retries {
             has_jitter: true,
             heeds_retry_after: true,
             budget: None,
-            attempt_timeout: None,
         }
     }
 
@@ -180,14 +183,6 @@ impl Retries {
     /// With 0.1, it makes one retry for ten requests.
     pub fn budget(mut self, share: f64) -> Self {
         self.budget = Some(share);
-        self
-    }
-
-    /// Sets how long an attempt may be at the server (default: no limit).
-    ///
-    /// The client then tries again. The server does not know that, and serves the attempt in vain.
-    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.attempt_timeout = Some(timeout);
         self
     }
 

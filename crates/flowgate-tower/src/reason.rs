@@ -189,7 +189,7 @@ impl fmt::Display for Reason<'_> {
                 )
             }
             Cause::Denied(denied) if denied.is_never() => {
-                write!(f, "it takes more than the limit `{name}` ever has at once")
+                write!(f, "it takes more than the limit `{name}` ever allows")
             }
             Cause::Denied(denied) => {
                 if denied.is_outage() {
@@ -197,7 +197,7 @@ impl fmt::Display for Reason<'_> {
                 } else if denied.is_closed() {
                     write!(f, "the limit `{name}` is closed")?;
                 } else if denied.is_busy() {
-                    write!(f, "as many as the limit `{name}` allows are under way")?;
+                    write!(f, "all permits of the limit `{name}` are in use")?;
                 } else if denied.is_queue_full() {
                     write!(f, "too many wait for the limit `{name}`")?;
                 } else if denied.is_table_full() {

@@ -48,7 +48,24 @@
 //! # Change while it is in use
 //!
 //! [`controls`](RateLimitFilter::controls) returns a handle that changes the quota and the exempt level, and turns the filter off
-//! and on.
+//! and on:
+//!
+//! ```
+//! use flowgate_tracing::RateLimitFilter;
+//! use tracing_core::Level;
+//! use tracing_subscriber::prelude::*;
+//!
+//! let limit = RateLimitFilter::new("5/min burst 10".parse()?);
+//! let controls = limit.controls(); // for the task that reloads the configuration
+//! tracing_subscriber::registry()
+//!     .with(limit.over(tracing_subscriber::fmt::layer()))
+//!     .init();
+//!
+//! controls.set_quota("60/min burst 100".parse()?)?;
+//! controls.set_exempt(Some(Level::ERROR)); // log every error
+//! controls.set_enabled(false); // log everything
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # By a field's value
 //!

@@ -4,6 +4,9 @@ use core::fmt;
 use core::num::{NonZeroU8, NonZeroU64};
 use core::time::Duration;
 
+/// The verdict on an operation: it goes ahead, or why not.
+pub type Verdict = Result<(), Denied>;
+
 /// A refusal: the operation may not go ahead now, and nothing was taken.
 ///
 /// [`retry_after`](Self::retry_after) reports how long to wait. It computes the wait only when it is called, so a refusal costs
@@ -24,7 +27,7 @@ use core::time::Duration;
 /// let denied = limiter.try_acquire_n(3).unwrap_err();
 /// assert!(denied.is_never());
 /// assert_eq!(denied.retry_after(), None);
-/// assert_eq!(denied.to_string(), "3 can never be granted: the most at once is 2");
+/// assert_eq!(denied.to_string(), "3 can never be granted: the maximum is 2");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,7 +113,7 @@ impl Denied {
     ///
     /// let denied = Denied::never(11, 10);
     /// assert!(denied.is_never());
-    /// assert_eq!(denied.to_string(), "11 can never be granted: the most at once is 10");
+    /// assert_eq!(denied.to_string(), "11 can never be granted: the maximum is 10");
     /// ```
     #[must_use]
     pub fn never(asked: u64, most: u64) -> Self {
@@ -245,8 +248,9 @@ impl Denied {
 
     /// Returns the least wait after which the same request succeeds.
     ///
-    /// The wait is exact, rounded up to whole nanoseconds. If no other caller takes anything in between, the same request, made
-    /// with the same method, is granted after this duration and refused one nanosecond earlier.
+    /// The wait is exact ([C3](crate::guide::guarantees#exact-retry-after-c3)), rounded up to whole nanoseconds. If no other
+    /// caller takes anything in between, the same request, made with the same method, is granted after this duration and refused
+    /// one nanosecond earlier.
     ///
     /// The result is `None` if no time is known:
     ///
@@ -450,10 +454,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Reason::Never { asked, most, .. } => {
-                write!(
-                    f,
-                    "{asked} can never be granted: the most at once is {most}"
-                )
+                write!(f, "{asked} can never be granted: the maximum is {most}")
             }
             Reason::TooLate => {
                 f.write_str("its turn would come after the end of time, in 584 years")

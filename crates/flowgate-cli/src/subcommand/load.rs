@@ -224,7 +224,7 @@ fn plan(
     }
     let Some(first) = targets.first() else {
         return Err(Refusal::usage(
-            "no URL: type one such as http://127.0.0.1:8080/",
+            "no URL: write one such as http://127.0.0.1:8080/",
         ));
     };
     let late = profile.late(&pace);

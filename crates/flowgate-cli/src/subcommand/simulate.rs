@@ -9,8 +9,10 @@ use flowgate_sim::{
     TrafficConfig,
 };
 
-use crate::argument::{duration, share};
+use crate::argument::{duration, output, share};
 use crate::exit::{Exit, Refusal, exit_codes, print};
+use crate::reports::open_all;
+use crate::simulate::{self, Reports};
 
 const EXPLANATION: &str = concat!(
     "\
@@ -116,6 +118,10 @@ struct Clients {
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "scenario")]
     deadline: Option<Duration>,
 
+    /// Let clients give up each attempt after TIME, and retry [default: never]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "scenario")]
+    attempt_timeout: Option<Duration>,
+
     /// Let clients retry up to COUNT times after a refusal or failure [default: 0]
     #[arg(long, value_name = "COUNT", conflicts_with = "scenario")]
     retries: Option<u32>,
@@ -208,6 +214,30 @@ enum Order {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Output")]
 struct Outputs {
+    /// Write the report as a page with charts; - is standard output
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
+    html: Option<PathBuf>,
+
+    /// Write the chart of what was admitted as SVG
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
+    svg: Option<PathBuf>,
+
+    /// Write the same chart as PNG
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
+    png: Option<PathBuf>,
+
+    /// Write the report as JSON
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
+    json: Option<PathBuf>,
+
+    /// Write counts over time as CSV
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
+    csv: Option<PathBuf>,
+
+    /// Print only errors: no table, no progress
+    #[arg(long)]
+    quiet: bool,
+
     /// Print the scenario as TOML, and simulate nothing
     #[arg(long)]
     print_scenario: bool,
@@ -215,30 +245,20 @@ struct Outputs {
 
 /// Runs the subcommand.
 pub(crate) fn run(simulate: Simulate) -> Exit {
-    match simulate.show() {
-        Ok(()) => Exit::Success,
-        Err(refusal) => refusal.say(),
-    }
+    let shown = simulate.into_scenario().and_then(|(scenario, outputs)| {
+        if outputs.print_scenario {
+            return print(&scenario.to_toml()).map(|()| Exit::Success);
+        }
+        let inputs = logs(&scenario);
+        let reports = Reports::open(outputs, &inputs)?;
+        simulate::show(&scenario, reports)
+    });
+    shown.unwrap_or_else(Refusal::say)
 }
 
 impl Simulate {
-    fn show(self) -> Result<(), Refusal> {
-        let is_printed = self.output.print_scenario;
-        let scenario = self.into_scenario()?;
-        if is_printed {
-            return print(&scenario.to_toml());
-        }
-        let outcomes = scenario
-            .run()
-            .map_err(|error| Refusal::usage(error.to_string()))?;
-        for outcome in outcomes {
-            print(&format!("{outcome:#?}"))?;
-        }
-        Ok(())
-    }
-
-    /// The scenario that file and flags mean.
-    fn into_scenario(self) -> Result<Scenario, Refusal> {
+    /// The scenario that file and flags mean, and what to do with it.
+    fn into_scenario(self) -> Result<(Scenario, Outputs), Refusal> {
         let mut scenario = match &self.scenario {
             Some(path) => {
                 Scenario::from_file(path).map_err(|error| Refusal::usage(error.to_string()))?
@@ -255,7 +275,40 @@ impl Simulate {
         }
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         scenario.duration = self.duration.or(scenario.duration);
-        Ok(scenario)
+        Ok((scenario, self.output))
+    }
+}
+
+/// The files that the scenario reads.
+fn logs(scenario: &Scenario) -> Vec<PathBuf> {
+    let traffic = scenario.traffic.iter();
+    let paths = traffic.filter_map(|traffic| match &traffic.arrivals {
+        ArrivalsConfig::Log(path) => Some(scenario.folder.join(path)),
+        _ => None,
+    });
+    paths.collect()
+}
+
+impl Reports {
+    fn open(outputs: Outputs, inputs: &[PathBuf]) -> Result<Reports, Refusal> {
+        let [html, svg, png, json, csv] = open_all(
+            [
+                ("--html", outputs.html),
+                ("--svg", outputs.svg),
+                ("--png", outputs.png),
+                ("--json", outputs.json),
+                ("--csv", outputs.csv),
+            ],
+            inputs,
+        )?;
+        Ok(Reports {
+            html,
+            svg,
+            png,
+            json,
+            csv,
+            is_quiet: outputs.quiet,
+        })
     }
 }
 
@@ -265,6 +318,7 @@ impl Clients {
         traffic.keys = self.keys.unwrap_or_default();
         traffic.cost = self.cost.unwrap_or(1);
         traffic.deadline = self.deadline;
+        traffic.attempt_timeout = self.attempt_timeout;
         traffic.retries = self.retries.filter(|retries| *retries > 0).map(|retries| {
             let retries = Retries::new(retries.saturating_add(1), self.backoff);
             match self.retry_budget {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::Read;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::TextError;
 use crate::log::access;
 use crate::log::csv::Table;
@@ -30,7 +32,8 @@ const LOOKED_AT: usize = 100;
 /// assert_eq!(format, LogFormat::JsonLines);
 /// # Ok::<(), flowgate_sim::TextError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum LogFormat {
     /// The common or the combined log format of Apache and nginx.
@@ -125,5 +128,18 @@ impl fmt::Display for LogFormat {
             Self::JsonLines => "json",
             Self::Csv => "csv",
         })
+    }
+}
+impl TryFrom<String> for LogFormat {
+    type Error = TextError;
+
+    fn try_from(text: String) -> Result<Self, TextError> {
+        text.parse()
+    }
+}
+
+impl From<LogFormat> for String {
+    fn from(format: LogFormat) -> Self {
+        format.to_string()
     }
 }

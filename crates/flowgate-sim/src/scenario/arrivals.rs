@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::traffic::Arrivals;
 /// | `sine 100/s by 50/s every 10s` | at a rate from 50/s to 150/s, with a period of 10 s |
 /// | `plan 10s@50/s, 5s@0, 10s@50/s:500/s` | at rates in sequence; 0 is a pause, and a colon a ramp |
 /// | `users 50 think exponential 1s` | from 50 users, who think after each answer, and then ask again |
+/// | `log:access.log` | as in a log; see [`LogReader`](crate::LogReader). `log:-` is standard input |
 ///
 /// ```
 /// use flowgate_sim::ArrivalsConfig;
@@ -71,6 +73,8 @@ pub enum ArrivalsConfig {
         /// How long a user thinks.
         think: Distribution,
     },
+    /// As in the log in this file; `-` is standard input.
+    Log(PathBuf),
 }
 
 /// The most users of a source.
@@ -106,6 +110,10 @@ impl ArrivalsConfig {
                     think: think.clone(),
                 });
             }
+            Self::Log(path) => {
+                let why = format!("the log {} has not been read", path.display());
+                return Err(ScenarioError::new(why));
+            }
         };
         let schedule =
             schedule.map_err(|error| ScenarioError::new(format!("arrivals '{self}': {error}")))?;
@@ -122,6 +130,15 @@ impl FromStr for ArrivalsConfig {
             rate.parse::<Quota>()
                 .map_err(|error| TextError::new(text, error.to_string()))
         };
+        if let Some(path) = text.strip_prefix("log:") {
+            return match path.trim() {
+                "" => Err(TextError::new(
+                    text,
+                    "a path is missing; write 'log:access.log'",
+                )),
+                path => Ok(Self::Log(PathBuf::from(path))),
+            };
+        }
         let words: Vec<&str> = text.split_whitespace().collect();
         Ok(match words[..] {
             ["poisson", mean] => Self::Poisson(rate(mean)?),
@@ -172,7 +189,7 @@ impl FromStr for ArrivalsConfig {
                 return Err(TextError::new(
                     text,
                     "not arrivals; write '150/s', 'poisson 150/s', 'bursts 200 every 2s', 'ramp 10/s to 500/s', \
-                     'sine 100/s by 50/s every 10s', 'plan 10s@50/s, 5s@0' or 'users 50 think 1s'",
+                     'sine 100/s by 50/s every 10s', 'plan 10s@50/s, 5s@0', 'users 50 think 1s' or 'log:access.log'",
                 ));
             }
         })
@@ -225,6 +242,7 @@ impl fmt::Display for ArrivalsConfig {
                 Ok(())
             }
             Self::Users { users, think } => write!(f, "users {users} think {think}"),
+            Self::Log(path) => write!(f, "log:{}", path.display()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowgate::{
     ConcurrencyLimit, FixedWindow, Gate, KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind,
-    ManualClock, Quotas, Timestamp,
+    ManualClock, Quota, Quotas, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,8 @@ pub struct LimitConfig {
 /// | `token 100/s + concurrency 40` | several of these, without `keyed`: all admit, or none |
 /// | `none` | no limit |
 ///
-/// Two settings may follow: `wait 500ms` lets requests wait, and `queue 50` limits how many do.
+/// Two settings may follow: `wait 500ms` lets requests wait, and `queue 50` limits how many do. After a limit for each key, `by
+/// user` names the field of a log that is the key.
 ///
 /// An `aligned` window begins at the start of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +66,11 @@ pub struct LimiterText {
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
     None,
-    Keyed(KeyedLimiterConfig),
+    Keyed {
+        limiter: KeyedLimiterConfig,
+        /// The field of a log that is the key.
+        by: Option<String>,
+    },
     /// One or several, of which all have to admit.
     All(Vec<Member>),
 }
@@ -82,6 +87,39 @@ impl LimitConfig {
         self.name
             .clone()
             .unwrap_or_else(|| self.limiter.to_string())
+    }
+
+    /// Returns the field of a log that is the key, if the limiter names one.
+    pub fn key_field(&self) -> Option<&str> {
+        match &self.limiter.kind {
+            Kind::Keyed { by, .. } => by.as_deref(),
+            Kind::None | Kind::All(_) => None,
+        }
+    }
+
+    /// Returns the periods of its quotas.
+    pub(super) fn periods(&self) -> Vec<Duration> {
+        let configs: Vec<LimiterConfig> = match &self.limiter.kind {
+            Kind::None => Vec::new(),
+            Kind::Keyed { limiter, .. } => vec![limiter.each()],
+            Kind::All(members) => {
+                let members = members.iter().filter_map(|member| match member {
+                    Member::Rate(config) => Some(*config),
+                    Member::Concurrency(_) => None,
+                });
+                members.collect()
+            }
+        };
+        let quotas = configs.iter().filter_map(LimiterConfig::quotas);
+        quotas
+            .flat_map(|quotas| {
+                quotas
+                    .as_slice()
+                    .iter()
+                    .map(Quota::period)
+                    .collect::<Vec<_>>()
+            })
+            .collect()
     }
 
     /// Builds the limit on the clock of a run, for traffic of `keys` keys.
@@ -116,9 +154,9 @@ impl LimiterText {
     fn policy(&self, time: &ManualClock, keys: u64) -> Result<LimiterPolicy, Box<dyn Error>> {
         let policy = match &self.kind {
             Kind::None => LimiterPolicy::rate(LimiterConfig::unlimited().build_on(time)?),
-            Kind::Keyed(config) => {
+            Kind::Keyed { limiter, .. } => {
                 let keys = usize::try_from(keys.clamp(1, MAX_KEYS)).unwrap_or(usize::MAX);
-                LimiterPolicy::keyed(config.build_on(time, keys)?)
+                LimiterPolicy::from_keyed_config(limiter, time, keys)?
             }
             Kind::All(members) => self.all(members, time)?,
         };
@@ -130,35 +168,31 @@ impl LimiterText {
 
     /// One limit, or a gate of several.
     fn all(&self, members: &[Member], time: &ManualClock) -> Result<LimiterPolicy, Box<dyn Error>> {
-        let waiters = self.queue.unwrap_or(usize::MAX);
-        if let [member] = members {
-            return Ok(match member {
-                Member::Rate(config) => {
-                    let limiter = rate_limiter(config, time)?;
-                    limiter.queue().set_max_waiters(waiters);
-                    LimiterPolicy::rate(limiter)
+        let policy = match members {
+            [Member::Rate(config)] => LimiterPolicy::from_config(config, time)?,
+            [Member::Concurrency(permits)] => {
+                let limit = ConcurrencyLimit::builder(*permits).clock(time).build()?;
+                LimiterPolicy::concurrency(Arc::new(limit))
+            }
+            members => {
+                let mut gate = Gate::builder();
+                for (index, member) in members.iter().enumerate() {
+                    let name = format!("{} {member}", index + 1);
+                    gate = match member {
+                        Member::Rate(config) => gate.limit(&name, rate_limiter(config, time)?),
+                        Member::Concurrency(permits) => {
+                            let limit = ConcurrencyLimit::builder(*permits).clock(time);
+                            gate.limit(&name, limit.build()?)
+                        }
+                    };
                 }
-                Member::Concurrency(permits) => {
-                    let limit = ConcurrencyLimit::builder(*permits).clock(time).build()?;
-                    limit.queue().set_max_waiters(waiters);
-                    LimiterPolicy::concurrency(Arc::new(limit))
-                }
-            });
-        }
-        let mut gate = Gate::builder();
-        for (index, member) in members.iter().enumerate() {
-            let name = format!("{} {member}", index + 1);
-            gate = match member {
-                Member::Rate(config) => gate.limit(&name, rate_limiter(config, time)?),
-                Member::Concurrency(permits) => gate.limit(
-                    &name,
-                    ConcurrencyLimit::builder(*permits).clock(time).build()?,
-                ),
-            };
-        }
-        let gate = gate.build()?;
-        gate.queue().set_max_waiters(waiters);
-        Ok(LimiterPolicy::gate(Arc::new(gate)))
+                LimiterPolicy::gate(Arc::new(gate.build()?))
+            }
+        };
+        Ok(match self.queue {
+            Some(queue) => policy.max_waiters(queue),
+            None => policy,
+        })
     }
 }
 
@@ -185,10 +219,11 @@ impl FromStr for LimiterText {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let error = |why: &str| TextError::new(text, why);
         let mut words: Vec<&str> = text.split_whitespace().collect();
-        let (mut wait, mut queue) = (None, None);
+        let (mut wait, mut queue, mut by) = (None, None, None);
         while let [.., what, value] = words[..] {
             match what {
                 "wait" if wait.is_none() => wait = Some(duration(value)?),
+                "by" if by.is_none() => by = Some(value.to_owned()),
                 "queue" if queue.is_none() => {
                     let places = value.parse();
                     let why = "a queue has a whole number of places, such as 'queue 50'";
@@ -208,7 +243,6 @@ impl FromStr for LimiterText {
                     "the limiter is missing; write 'token 100/s' or 'none'",
                 ));
             }
-            Some(&"none") if words.len() == 1 => Kind::None,
             Some(&"keyed") if words.contains(&"+") => {
                 return Err(error("a limit for each key stands alone; remove '+'"));
             }
@@ -217,7 +251,16 @@ impl FromStr for LimiterText {
                     "a limit for each key has no queue to bound; remove 'queue'",
                 ));
             }
-            Some(&"keyed") => Kind::Keyed(limiter.parse().map_err(|error| refusal(text, &error))?),
+            Some(&"keyed") => Kind::Keyed {
+                limiter: limiter.parse().map_err(|error| refusal(text, &error))?,
+                by,
+            },
+            Some(_) if by.is_some() => {
+                return Err(error(
+                    "only a limit for each key has a field; write 'keyed' first",
+                ));
+            }
+            Some(&"none") if words.len() == 1 => Kind::None,
             Some(_) => Kind::All(limiter.split(" + ").map(member).collect::<Result<_, _>>()?),
         };
         Ok(Self { kind, wait, queue })
@@ -260,7 +303,12 @@ impl fmt::Display for LimiterText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Kind::None => f.write_str("none")?,
-            Kind::Keyed(config) => config.fmt(f)?,
+            Kind::Keyed { limiter, by } => {
+                limiter.fmt(f)?;
+                if let Some(field) = by {
+                    write!(f, " by {field}")?;
+                }
+            }
             Kind::All(members) => {
                 let members: Vec<String> = members.iter().map(Member::to_string).collect();
                 f.write_str(&members.join(" + "))?;
@@ -304,7 +352,7 @@ mod tests {
             "sliding 100/s wait 500ms",
             "leaky 100/s wait 1s queue 50",
             "concurrency 40 wait 1m",
-            "keyed token 10/s burst 30 wait 2s",
+            "keyed token 10/s burst 30 by ip wait 2s",
             "token 100/s + concurrency 20 wait 500ms queue 10",
         ] {
             let limit: LimitConfig = text.parse().expect(text);
@@ -328,6 +376,7 @@ mod tests {
             ("keyed sliding 5/s", "sliding"),
             ("keyed token 5/s + token 9/s", "remove '+'"),
             ("keyed token 5/s wait 1s queue 5", "remove 'queue'"),
+            ("token 5/s by ip", "write 'keyed'"),
         ] {
             let error = text.parse::<LimitConfig>().expect_err(text).to_string();
             assert!(error.contains(expected), "{error}");

@@ -9,6 +9,7 @@
 mod arrivals;
 mod error;
 mod limit;
+mod prepared;
 mod reading;
 
 use std::path::{Path, PathBuf};
@@ -19,16 +20,14 @@ use serde::{Deserialize, Serialize};
 pub use arrivals::ArrivalsConfig;
 pub use error::ScenarioError;
 pub use limit::{LimitConfig, LimiterText};
+pub use prepared::PreparedScenario;
 
 use crate::keys::Keys;
+use crate::log::{LogFormat, LogProgress};
 use crate::outcome::RunOutcome;
 use crate::server::{Fault, Server};
-use crate::simulation::Simulation;
 use crate::text::as_text;
-use crate::traffic::{Retries, Traffic};
-
-/// How long requests arrive if a scenario does not say so.
-const DURATION: Duration = Duration::from_secs(30);
+use crate::traffic::Retries;
 
 /// A scenario: limits to compare, on the same traffic and server.
 ///
@@ -89,7 +88,7 @@ pub struct Scenario {
 
 /// A source of requests in a [`Scenario`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TrafficConfig {
     /// The name in reports.
     #[serde(default = "unnamed")]
@@ -109,9 +108,46 @@ pub struct TrafficConfig {
         skip_serializing_if = "Option::is_none"
     )]
     pub deadline: Option<Duration>,
+    /// How long a client waits for the answer to each attempt (default: until the deadline).
+    #[serde(
+        default,
+        with = "as_text::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub attempt_timeout: Option<Duration>,
     /// What a client does after a refusal or a failure (default: nothing).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Retries>,
+    /// How to read the log, if the arrivals are one.
+    #[serde(default, skip_serializing_if = "LogOptions::is_default")]
+    pub log: LogOptions,
+}
+
+/// How to read the log of a [`TrafficConfig`].
+///
+/// The field of the key is in the limiter: `keyed token 10/s by user`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct LogOptions {
+    /// The format (default: found out from the first lines).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<LogFormat>,
+    /// The field with the time (default: by the usual names).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// The field with the cost of a request (default: none, and each request costs one token).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    /// Whether a malformed line is an error (default: it is skipped).
+    pub strict: bool,
+    /// Whether requests keep the whole second in which they were logged (default: they are spread in it).
+    pub whole_seconds: bool,
+}
+
+impl LogOptions {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn unnamed() -> String {
@@ -139,7 +175,9 @@ impl TrafficConfig {
             keys: Keys::one(),
             cost: 1,
             deadline: None,
+            attempt_timeout: None,
             retries: None,
+            log: LogOptions::default(),
         }
     }
 }
@@ -174,65 +212,29 @@ impl Scenario {
         toml::to_string(self).unwrap_or_else(|error| unreachable!("all of it has a text: {error}"))
     }
 
-    /// Builds the simulation, without its limits. It reads the files that the scenario names.
+    /// Reads the logs that the scenario names, and builds the simulation. It calls `progress` while it reads.
     ///
     /// # Errors
     ///
-    /// Returns [`ScenarioError`] if the scenario has no traffic, or a value is out of range.
-    pub fn simulation(&self) -> Result<Simulation, ScenarioError> {
-        if self.traffic.is_empty() {
-            return Err(ScenarioError::new(
-                "no traffic; add [[traffic]] with arrivals",
-            ));
-        }
-        let duration = self.duration.unwrap_or(DURATION);
-        if duration.is_zero() {
-            return Err(ScenarioError::new(
-                "the duration is 0; write a time such as '30s'",
-            ));
-        }
-        let mut simulation = Simulation::new(self.seed, duration);
-        if let Some(drain) = self.drain {
-            simulation = simulation.drain(drain);
-        }
-        for (index, config) in self.traffic.iter().enumerate() {
-            let arrivals = config.arrivals.build(duration, self.seed, index as u64)?;
-            let mut traffic = Traffic::new(config.name.clone(), arrivals)
-                .keys(config.keys)
-                .cost(config.cost);
-            if let Some(deadline) = config.deadline {
-                traffic = traffic.deadline(deadline);
-            }
-            if let Some(retries) = config.retries {
-                traffic = traffic.retries(retries);
-            }
-            simulation = simulation.traffic(traffic);
-        }
-        if let Some(server) = &self.server {
-            simulation = simulation.server(server.clone());
-        }
-        for fault in &self.faults {
-            simulation = simulation.fault(*fault);
-        }
-        Ok(simulation)
+    /// Returns [`ScenarioError`] in these cases:
+    ///
+    /// - The scenario has no limit or no traffic, or a value is out of range.
+    /// - A log cannot be read, or two limits name different fields of it.
+    pub fn prepare(
+        &self,
+        progress: &mut dyn FnMut(LogProgress),
+    ) -> Result<PreparedScenario, ScenarioError> {
+        PreparedScenario::new(self, progress)
     }
 
     /// Runs the scenario with each of its limits, in order.
     ///
     /// # Errors
     ///
-    /// Returns [`ScenarioError`] in the cases of [`simulation`](Self::simulation), and if a limit cannot be built.
+    /// Returns [`ScenarioError`] in the cases of [`prepare`](Self::prepare), and if a limit cannot be built.
     pub fn run(&self) -> Result<Vec<RunOutcome>, ScenarioError> {
-        if self.limits.is_empty() {
-            return Err(ScenarioError::new(
-                "no limit; add [[limit]] with a limiter, or limiter = \"none\"",
-            ));
-        }
-        let simulation = self.simulation()?;
-        let keys = self.traffic.iter().map(|traffic| traffic.keys.count());
-        let keys = keys.fold(1, u64::max);
-        let run =
-            |limit: &LimitConfig| simulation.run(&limit.title(), |time| limit.policy(time, keys));
-        self.limits.iter().map(run).collect()
+        let prepared = self.prepare(&mut |_| {})?;
+        let limits = self.limits.iter();
+        limits.map(|limit| prepared.run(limit)).collect()
     }
 }

@@ -168,7 +168,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    const GOOD: Self = Self {
+    pub(super) const GOOD: Self = Self {
         capacity: 1.0,
         slowness: 1.0,
         is_paused: false,

@@ -162,7 +162,8 @@ impl Contention {
 /// A request at a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    pub(crate) request: usize,
+    /// The slot of its operation.
+    pub(crate) slot: u32,
     /// What serving it alone takes.
     pub(crate) work_ns: u64,
     /// When its client gives up.
@@ -180,15 +181,15 @@ pub(crate) enum Offered {
     Down,
 }
 
-/// What a server has done at a time.
+/// What a server has done at a time: slots of operations.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     /// Served.
-    pub(crate) served: Vec<Job>,
+    pub(crate) served: Vec<u32>,
     /// Dropped from the queue, after their deadline.
-    pub(crate) expired: Vec<Job>,
+    pub(crate) expired: Vec<u32>,
     /// Lost, because the server went down.
-    pub(crate) lost: Vec<Job>,
+    pub(crate) lost: Vec<u32>,
 }
 
 /// A server at work.

@@ -92,33 +92,6 @@ fn a_budget_bounds_retries() {
 }
 
 #[test]
-fn an_attempt_that_takes_too_long_is_made_again_and_served_in_vain() {
-    let server = Server::new(1, Distribution::constant(300 * MILLI));
-    let run = |attempts| {
-        let retries = Retries::new(attempts, 10 * MILLI)
-            .jitter(false)
-            .attempt_timeout(350 * MILLI);
-        let traffic = Traffic::new("two", at(&[0, 0])).retries(retries);
-        let simulation = Simulation::new(1, 10 * SECOND)
-            .traffic(traffic)
-            .server(server.clone());
-        let outcome = simulation.run("none", |_| Ok::<_, Infallible>(Unprotected));
-        outcome.expect("infallible")
-    };
-    // The second waits from 0 to 300 ms, is tried again at 360 ms, and served twice: until 600 ms in vain, and until 900 ms, also
-    // in vain, as that is 540 ms later.
-    let counts = run(2).counts;
-    assert_eq!((counts.operations, counts.attempts), (2, 3));
-    assert_eq!((counts.in_time, counts.abandoned, counts.failed), (1, 2, 1));
-    // The attempts at 730 and 1,120 ms are served in vain, too. The one at 1,550 ms finds the worker free.
-    let counts = run(5).counts;
-    assert_eq!((counts.in_time, counts.abandoned, counts.failed), (2, 4, 0));
-    assert_eq!(counts.unfinished, 0);
-    let counts = run(1).counts;
-    assert_eq!((counts.in_time, counts.abandoned, counts.failed), (1, 1, 1));
-}
-
-#[test]
 fn what_is_served_after_the_deadline_is_late() {
     let server = Server::new(1, Distribution::constant(300 * MILLI));
     let simulation = |server| {
@@ -149,4 +122,19 @@ fn users_who_think_follow_littles_law() {
     // 50 users, each of whom asks once in 1.25 s on average.
     let per_second = outcome.counts.operations as f64 / 2_000.0;
     assert!((per_second / 40.0 - 1.0).abs() < 0.01, "{per_second}");
+}
+
+/// One worker, and a client that waits 100 ms for each of two attempts.
+#[test]
+fn an_attempt_that_is_given_up_is_served_all_the_same() {
+    let client = Traffic::new("client", at(&[0]))
+        .attempt_timeout(100 * MILLI)
+        .retries(Retries::new(2, Duration::ZERO));
+    let server = Server::new(2, Distribution::constant(150 * MILLI));
+    let simulation = Simulation::new(1, SECOND).traffic(client).server(server);
+    let outcome = simulation.run("none", |_| Ok::<_, Infallible>(Unprotected));
+    let counts = outcome.expect("infallible").counts;
+    assert_eq!((counts.operations, counts.attempts), (1, 2));
+    assert_eq!((counts.timed_out, counts.wasted), (2, 2));
+    assert_eq!((counts.failed, counts.in_time, counts.late), (1, 0, 0));
 }

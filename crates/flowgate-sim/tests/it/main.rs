@@ -3,6 +3,7 @@
 mod clients;
 mod closed_forms;
 mod faults;
+mod golden;
 mod limiters;
 mod retry_storm;
 mod scenarios;

@@ -61,10 +61,15 @@ impl AdmissionPolicy for Client {
 /// A load of three quarters, and a pause of the server of five seconds.
 fn storm(seed: u64, client: impl FnOnce(&ManualClock) -> Client) -> RunOutcome {
     let schedule = Schedule::poisson("150/s".parse().expect("a quota"), seed, 150 * 120);
-    let retries = Retries::new(3, 10 * MILLI).attempt_timeout(TIMEOUT);
+    let retries = Retries::new(3, 10 * MILLI);
     let traffic = Traffic::new("users", Arrivals::Scheduled(schedule.expect("a schedule")));
     Simulation::new(seed, 100 * SECOND)
-        .traffic(traffic.deadline(2 * SECOND).retries(retries))
+        .traffic(
+            traffic
+                .deadline(2 * SECOND)
+                .attempt_timeout(TIMEOUT)
+                .retries(retries),
+        )
         .server(Server::new(2, Distribution::exponential(10 * MILLI)))
         .fault(Fault::new(FaultKind::Pause, 20 * SECOND, 5 * SECOND))
         .drain(SECOND)

@@ -129,7 +129,7 @@ impl<E: Engine> Limiter for RateLimiter<E> {
 
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let requotas = self.engine.capabilities().requotas;
-        let requotas = requotas.ok_or(QuotaError::new(Reason::NotByQuota))?;
+        let requotas = requotas.ok_or(QuotaError::new(Reason::NOT_BY_QUOTA))?;
         let _change = self.queue.reconfigure(self);
         requotas.set_quota(quota, &self.clock)
     }
