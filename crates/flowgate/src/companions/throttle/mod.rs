@@ -106,9 +106,9 @@ use share::{Rules, WHOLE};
 /// - **The share.** Otherwise the share max(*q*, *K* · *A* / *R*) is sent, by the counts of the window or of its last tenth,
 ///   whichever is more. A tenth with fewer than `min_requests` does not count. Of the requests of one bucket, on whatever threads,
 ///   exactly this share is sent, rounded down or up.
-/// - **What the backend receives.** Let the demand be *D* per second, and let the backend accept at most *C* per second. After one
-///   window, it receives at most max(*K* · *C*, *q* · *D*) per second, and one request more per bucket. At ten times the
-///   capacity, that is max(*K*, 10 · *q*) · *C*: twice the capacity with the default settings.
+/// - **What the backend receives.** Let the demand be *D* per second, and let the backend accept at most *C* · *w* requests in any
+///   interval of length *w*. After one window, it receives at most max(*K* · *C*, *q* · *D*) per second, and one request more per
+///   bucket. At ten times the capacity, that is max(*K*, 10 · *q*) · *C*: twice the capacity with the default settings.
 /// - **When the demand jumps.** A demand that jumps from at most *C* to *D* = *m* · *C*, with *m* ≥ *K*, finds a window of
 ///   accepted requests. In the first window, the backend then receives at most
 ///   *C* · *W* · (*K* − 1 + *K* · ln(*m*/*K*)) / (1 − 1/*m*) + 2 · *D* · *b* requests, or `min_requests` if that is more.
