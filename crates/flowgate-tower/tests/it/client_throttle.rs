@@ -3,6 +3,7 @@
 use crate::support::poll;
 use flowgate::{ConcurrencyLimit, LeakyBucket, ManualClock, RetryBudget, Throttle};
 use flowgate_tower::client::{ClientError, ClientLayer, RetryRefused};
+use flowgate_tower::{GrpcCode, Refusal};
 use http::{Method, Request, Response};
 use std::collections::VecDeque;
 use std::future::{Ready, ready};
@@ -165,6 +166,23 @@ fn a_request_that_is_dropped_while_it_waits_does_not_count() {
     drop(waiting);
     time.advance(throttle.bucket());
     assert_eq!(throttle.counts().requests, 1);
+}
+
+/// The client of a gateway did nothing wrong.
+#[test]
+fn a_refusal_by_the_throttle_is_a_503() {
+    let time = ManualClock::new();
+    let throttle = throttle(&time);
+    (0..20).for_each(|_| throttle.record(false));
+    time.advance(throttle.bucket());
+    let denied = throttle.try_begin().expect_err("throttled");
+    let refusal = Refusal::from(denied).name("payments");
+    assert_eq!(refusal.status(), 503);
+    assert_eq!(refusal.grpc_code(), GrpcCode::Unavailable);
+    assert_eq!(
+        refusal.to_string(),
+        "the backend of `payments` refuses too many requests; retry after 1 s"
+    );
 }
 
 fn budget(time: &ManualClock, capacity: u32) -> Arc<RetryBudget> {
