@@ -46,6 +46,7 @@ impl<'a> Reason<'a> {
                 if denied.is_table_full()
                     || denied.is_closed()
                     || denied.is_outage()
+                    || denied.is_throttled()
                     || is_servers && !self.is_the_clients
                 {
                     StatusCode::SERVICE_UNAVAILABLE
@@ -196,6 +197,8 @@ impl fmt::Display for Reason<'_> {
                     write!(f, "the limit `{name}` could not be checked")?;
                 } else if denied.is_closed() {
                     write!(f, "the limit `{name}` is closed")?;
+                } else if denied.is_throttled() {
+                    write!(f, "the backend of `{name}` refuses too many requests")?;
                 } else if denied.is_busy() {
                     write!(f, "all permits of the limit `{name}` are in use")?;
                 } else if denied.is_queue_full() {

@@ -59,6 +59,10 @@ enum Reason {
     TableFull {
         wait_ns: u64,
     },
+    /// The backend refuses too many requests; `wait_ns` is not 0.
+    Throttled {
+        wait_ns: u64,
+    },
     Closed,
     Cancelled,
     /// The limiter could not decide.
@@ -206,6 +210,13 @@ impl Denied {
         Self(Reason::TableFull { wait_ns })
     }
 
+    /// A refusal because the backend refuses too many requests. The share that is sent is judged again after `wait_ns`.
+    pub(crate) fn throttled(wait_ns: u64) -> Self {
+        Self(Reason::Throttled {
+            wait_ns: wait_ns.max(1),
+        })
+    }
+
     /// Creates a refusal because the limiter is closed and grants nothing anymore.
     ///
     /// ```
@@ -250,6 +261,8 @@ impl Denied {
     /// If callers wait in the queue, the result includes the units that they ask for. It is then exact for token and leaky
     /// buckets that refill continuously, and a lower bound elsewhere.
     ///
+    /// For a [`Throttle`](crate::Throttle), the result is the time until the share of requests that are sent can rise.
+    ///
     /// > **Note:** a retry after this wait is not a place in the queue. Other callers may be granted first.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
@@ -269,9 +282,9 @@ impl Denied {
                 Some(duration_from_nanos(nanos))
             }
             Reason::LineFull { wait_ns: 0 } | Reason::TableFull { wait_ns: 0 } => None,
-            Reason::LineFull { wait_ns } | Reason::TableFull { wait_ns } => {
-                Some(Duration::from_nanos(wait_ns))
-            }
+            Reason::LineFull { wait_ns }
+            | Reason::TableFull { wait_ns }
+            | Reason::Throttled { wait_ns } => Some(Duration::from_nanos(wait_ns)),
             Reason::Never { .. }
             | Reason::TooLate
             | Reason::Busy { .. }
@@ -365,6 +378,22 @@ impl Denied {
         matches!(self.0, Reason::TableFull { .. })
     }
 
+    /// Reports whether a [`Throttle`](crate::Throttle) refused, because the backend refuses too many requests.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, Throttle};
+    /// let time = ManualClock::new();
+    /// let throttle = Throttle::builder().clock(&time).build()?;
+    /// (0..20).for_each(|_| throttle.record(false)); // a backend refuses everything
+    /// time.advance(throttle.bucket());
+    /// assert!(throttle.try_begin().unwrap_err().is_throttled());
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
+    #[inline]
+    pub fn is_throttled(&self) -> bool {
+        matches!(self.0, Reason::Throttled { .. })
+    }
+
     /// Reports whether the limiter has been closed, so that it grants nothing anymore.
     ///
     /// ```
@@ -440,6 +469,13 @@ impl fmt::Display for Denied {
             Reason::TableFull { .. } => {
                 let wait = self.retry_after().unwrap_or_default();
                 write!(f, "no room for another key; retry after {wait:?}")
+            }
+            Reason::Throttled { .. } => {
+                let wait = self.retry_after().unwrap_or_default();
+                write!(
+                    f,
+                    "not sent, because the backend refuses too many requests; retry after {wait:?}"
+                )
             }
             Reason::Closed => f.write_str("closed: nothing is granted any more"),
             Reason::Cancelled => f.write_str("the wait was cancelled"),

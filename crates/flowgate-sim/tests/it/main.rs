@@ -1,4 +1,4 @@
-//! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, limiters, and logs.
+//! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, limiters, logs, and storms.
 
 mod bounds;
 mod clients;
@@ -8,5 +8,6 @@ mod golden;
 mod limiters;
 mod logs;
 mod oracles;
+mod retry_storm;
 mod scenarios;
 mod suggestions;

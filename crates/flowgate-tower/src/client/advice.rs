@@ -3,6 +3,7 @@
 use super::countdown::Sight;
 use super::reset::Reset;
 use super::told::{self, Item};
+use crate::ResponseHead;
 use http::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use http::{Response, StatusCode};
 use std::time::{Duration, SystemTime};
@@ -57,6 +58,15 @@ pub(super) struct Stop {
     pub(super) time: Option<Duration>,
     /// The server's time for each request.
     pub(super) each: Option<Duration>,
+}
+
+/// Whether the server refused the request, because of a limit or of overload.
+pub(super) fn is_refusal(response: ResponseHead<'_>) -> bool {
+    let is_http = matches!(
+        response.status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    );
+    is_http || is_grpc_refusal(response.headers)
 }
 
 /// What `response` asks for. `now` is for dates. `RateLimit` is only read if it `heeds_rate_limit`.

@@ -7,20 +7,27 @@ mod future;
 mod limits;
 mod pauses;
 mod reset;
+#[cfg(feature = "retry")]
+mod retry;
 mod service;
+mod throttling;
 mod told;
 
 pub use error::{ClientError, NotSent};
 pub use future::ClientFuture;
 pub use limits::{ClientLimit, IntoClientLimit, PerHost};
+#[cfg(feature = "retry")]
+pub use retry::{RetryRefused, TowerBudget};
 pub use service::PoliteClient;
 pub use told::Told;
 
-use crate::AnyLimit;
+use crate::{AnyLimit, ResponseHead};
+use flowgate::Throttle;
 use pauses::Pauses;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use throttling::Throttling;
 use tower_layer::Layer;
 
 /// **A tower layer for clients that keep within their own and their hosts' limits.**
@@ -65,8 +72,8 @@ use tower_layer::Layer;
 /// - `Retry-After` is a number of seconds or a date. The longest pause is [`max_pause`](Self::max_pause).
 /// - gRPC's status is read from a response that consists of trailers alone.
 /// - Backoffs are shortened by up to a half, at random.
-/// - A refused request is not repeated. Put a layer that repeats requests outside of this one, so that the repeated
-///   requests wait, too.
+/// - A refused request is not repeated, unless there is a `retry_budget` (feature `retry`). Put any other layer that repeats
+///   requests outside of this one, so that the repeated requests wait, too.
 ///
 /// # `RateLimit` is trusted only as far as needed
 ///
@@ -153,6 +160,7 @@ pub struct ClientLayer<L: ClientLimit = AnyLimit> {
 pub(crate) struct Rules<L> {
     pub(crate) limit: L,
     pub(crate) pauses: Arc<Pauses>,
+    pub(crate) throttling: Option<Throttling>,
     pub(crate) patience: Option<Duration>,
     pub(crate) heeds_rate_limit: bool,
     pub(crate) default_host: Option<Arc<str>>,
@@ -189,6 +197,7 @@ impl<L: ClientLimit> ClientLayer<L> {
             rules: Arc::new(Rules {
                 limit,
                 pauses,
+                throttling: None,
                 patience: None,
                 heeds_rate_limit: true,
                 default_host: None,
@@ -336,6 +345,58 @@ impl<L: ClientLimit> ClientLayer<L> {
     #[must_use]
     pub fn heed_rate_limit(self, heeds: bool) -> Self {
         self.with(|rules| rules.heeds_rate_limit = heeds)
+    }
+
+    /// Sets the throttle, which refuses requests while the backend refuses too many (default: none).
+    ///
+    /// A request that the throttle refuses fails immediately with [`ClientError::Denied`], before it waits for the limit. All
+    /// requests of the layer share the throttle, so use it for one backend.
+    ///
+    /// Status 429 and 503, gRPC's status 8 and 14 in a response of trailers alone, and errors of the client are overload. All
+    /// other responses are accepted. [`overload_if`](Self::overload_if) changes that. A request whose future is dropped does not
+    /// count, so put a layer with a timeout inside of this one.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Throttle};
+    /// use flowgate_tower::client::ClientLayer;
+    /// use std::sync::Arc;
+    ///
+    /// let throttle = Arc::new(Throttle::default());
+    /// let layer = ClientLayer::new(ConcurrencyLimit::new(100)).throttle(Arc::clone(&throttle));
+    /// // Elsewhere, for a metric: the share of the requests that is sent.
+    /// assert_eq!(throttle.share_permille(), 1000);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn throttle(self, throttle: impl Into<Arc<Throttle>>) -> Self {
+        let throttling = Throttling::new(throttle.into());
+        self.with(|rules| rules.throttling = Some(throttling))
+    }
+
+    /// Sets which responses the throttle counts as overload; `None` is an error of the client.
+    ///
+    /// Without a [`throttle`](Self::throttle), it has no effect. Call it after that.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Throttle};
+    /// use flowgate_tower::client::ClientLayer;
+    ///
+    /// // A gateway whose 504 means that the backend is overloaded. Errors of the client are no overload.
+    /// let layer = ClientLayer::new(ConcurrencyLimit::new(100))
+    ///     .throttle(Throttle::default())
+    ///     .overload_if(|response| response.is_some_and(|head| matches!(head.status.as_u16(), 429 | 503 | 504)));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn overload_if(
+        self,
+        is_overload: impl Fn(Option<ResponseHead<'_>>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|rules| {
+            if let Some(throttling) = &mut rules.throttling {
+                throttling.is_overload = Arc::new(is_overload);
+            }
+        })
     }
 
     /// Sets the host of requests that name none (default: none; they fail with [`ClientError::NoHost`]). Upper and lower
