@@ -227,9 +227,7 @@ impl Gradient {
             return cut;
         }
         if self.is_slow_start {
-            // Halfway to the target there is a queue.
-            let queue_ns = self.baseline_ns / 2 + target_ns / 2;
-            self.is_slow_start = latency_ns < queue_ns;
+            self.is_slow_start = latency_ns < target_ns;
             if self.is_slow_start && window.is_used() {
                 return limit.times(2, 1);
             }
