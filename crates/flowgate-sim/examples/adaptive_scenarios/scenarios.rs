@@ -71,12 +71,15 @@ impl Target {
     }
 }
 
+/// Runs a scenario with a seed: the measures of each algorithm.
+type Trial = Box<dyn Fn(u64, &[Algorithm]) -> Vec<Vec<Measure>>>;
+
 /// A run of several algorithms on the same requests.
 pub struct Scenario {
     pub name: &'static str,
     pub workers: u32,
     /// The measures of each algorithm, for a seed.
-    pub run: Box<dyn Fn(u64, &[Algorithm]) -> Vec<Vec<Measure>>>,
+    pub run: Trial,
 }
 
 fn measure(what: &'static str, value: f64, target: Target) -> Measure {

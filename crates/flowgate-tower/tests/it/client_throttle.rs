@@ -17,10 +17,13 @@ use tower::{Layer, Service, ServiceBuilder};
 type Empty = http_body_util::Empty<bytes::Bytes>;
 type Answer = Result<Response<Empty>, &'static str>;
 
+/// A status, and perhaps a field.
+type Answer = (u16, Option<(&'static str, &'static str)>);
+
 /// Gives these answers in order, and then the last of them again.
 #[derive(Clone)]
 struct Backend {
-    answers: Arc<Mutex<VecDeque<(u16, Option<(&'static str, &'static str)>)>>>,
+    answers: Arc<Mutex<VecDeque<Answer>>>,
     asked: Arc<Mutex<usize>>,
 }
 
