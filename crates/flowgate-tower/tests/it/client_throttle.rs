@@ -18,18 +18,18 @@ type Empty = http_body_util::Empty<bytes::Bytes>;
 type Answer = Result<Response<Empty>, &'static str>;
 
 /// A status, and perhaps a field.
-type Answer = (u16, Option<(&'static str, &'static str)>);
+type Planned = (u16, Option<(&'static str, &'static str)>);
 
 /// Gives these answers in order, and then the last of them again.
 #[derive(Clone)]
 struct Backend {
-    answers: Arc<Mutex<VecDeque<Answer>>>,
+    answers: Arc<Mutex<VecDeque<Planned>>>,
     asked: Arc<Mutex<usize>>,
 }
 
 impl Backend {
     /// A status of 0 is an error of the client.
-    fn new(answers: &[(u16, Option<(&'static str, &'static str)>)]) -> Self {
+    fn new(answers: &[Planned]) -> Self {
         Self {
             answers: Arc::new(Mutex::new(answers.iter().copied().collect())),
             asked: Arc::default(),
