@@ -5,6 +5,7 @@
 #[allow(dead_code)]
 #[path = "../examples/adaptive_scenarios/plant.rs"]
 mod plant;
+#[allow(dead_code)]
 #[path = "../examples/adaptive_scenarios/policy.rs"]
 mod policy;
 #[allow(dead_code)]

@@ -71,12 +71,14 @@ impl Target {
     }
 }
 
+type RunAll = dyn Fn(u64, &[Algorithm]) -> Vec<Vec<Measure>>;
+
 /// A run of several algorithms on the same requests.
 pub struct Scenario {
     pub name: &'static str,
     pub workers: u32,
     /// The measures of each algorithm, for a seed.
-    pub run: Box<dyn Fn(u64, &[Algorithm]) -> Vec<Vec<Measure>>>,
+    pub run: Box<RunAll>,
 }
 
 fn measure(what: &'static str, value: f64, target: Target) -> Measure {
