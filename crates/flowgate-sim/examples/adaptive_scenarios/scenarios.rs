@@ -374,7 +374,7 @@ pub fn all(sizes: &[u32]) -> Vec<Scenario> {
                 let calls: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
                 time.advance(Duration::from_millis(500));
                 for call in calls {
-                    call.finish(flowgate::Outcome::Overload);
+                    call.finish(flowgate::CallOutcome::Overload);
                 }
                 windows += (limit.inspect().windows - seen) as f64;
             }
