@@ -9,16 +9,10 @@
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
+. ci/tools.sh
 
 list=0
-case "${1-}" in
-"") ;;
---list) list=1 ;;
-*)
-    echo "ci/cycles.sh: unknown argument '$1'; use --list, or no argument" >&2
-    exit 2
-    ;;
-esac
+if has_flag --list "$@"; then list=1; fi
 
 cd crates/flowgate/src
 find . -name '*.rs' | sed 's|^\./||' | sort | xargs awk -v list="$list" '

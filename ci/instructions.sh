@@ -15,13 +15,8 @@ cd "$(dirname "$0")/.."
 ceilings=bench/instructions/ceilings.txt
 growth_percent=2
 
-case "${1-}" in
-"" | --update) ;;
-*)
-    echo "ci/instructions.sh: unknown argument '$1'; say --update, or nothing to compare" >&2
-    exit 2
-    ;;
-esac
+update=0
+if has_flag --update "$@"; then update=1; fi
 
 need_command cargo "the Rust toolchain, from https://rustup.rs"
 need_package valgrind valgrind
@@ -68,7 +63,7 @@ count flowgate-instructions >"$work/measured"
 # Layers, ours and others, around a service; in a program of their own, as they need more than flowgate.
 count flowgate-bench-tower --count >>"$work/measured"
 
-if [ "${1-}" = --update ]; then
+if [ "$update" = 1 ]; then
     {
         echo "# Instructions per operation, by ci/instructions.sh; --update rewrites this file."
         echo "# $(rustc --version | cut -d' ' -f1,2), $(uname -m), $(valgrind --version)"

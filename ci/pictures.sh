@@ -1,34 +1,36 @@
 #!/usr/bin/env bash
-# Draws the pictures in docs/pictures: ci/pictures.sh [--check]. With --check, draws them into a temporary folder and fails if one
-# of those in the repository differs.
+# Draws the pictures of the documentation: ci/pictures.sh [--check]. With --check, draws them into a temporary folder and fails if
+# one of those in the repository differs.
 #
-# Their sources are crates/flowgate-chart/examples/pictures.rs, which runs each limiter on a manual clock, and
-# docs/pictures/load.txt, the output of a real run of `flowgate load`.
+# crates/flowgate-chart/examples/pictures.rs draws them. It runs each limiter on a manual clock. Its other sources are records of
+# real runs in docs/pictures, made by these commands:
+#
+#   load.txt      cargo run --release -- load --rate 1000/s --duration 5s
+#   verify.json   flowgate serve --limiter 'token 100/s burst 20' --listen 18080 &
+#                 flowgate verify http://127.0.0.1:18080/ --expect '100/s burst 20' --json verify.json
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/tools.sh
 
 draw() {
     cargo run --quiet --locked -p flowgate-chart --example pictures -- "$1" >&2
 }
 
-case "${1-}" in
-"") draw docs/pictures ;;
---check)
-    folder=$(mktemp -d)
-    trap 'rm -rf "$folder"' EXIT
-    cp docs/pictures/*.txt "$folder"
-    draw "$folder" 2>"$folder/drawn" || {
-        cat "$folder/drawn" >&2
-        exit 1
-    }
-    rm "$folder/drawn"
-    if ! diff -rq docs/pictures "$folder" >&2; then
+if ! has_flag --check "$@"; then
+    draw .
+    exit
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir -p "$folder"/{docs/pictures,crates/flowgate/src/guide/pictures}
+cp docs/pictures/*.{txt,json} "$folder/docs/pictures"
+draw "$folder" 2>"$folder/drawn" || {
+    cat "$folder/drawn" >&2
+    exit 1
+}
+for drawn in docs/pictures crates/flowgate/src/guide/pictures; do
+    if ! diff -rq "$drawn" "$folder/$drawn" >&2; then
         echo "ci/pictures.sh: a picture is not what its source draws; run ci/pictures.sh and commit the result" >&2
         exit 1
     fi
-    ;;
-*)
-    echo "ci/pictures.sh: unknown argument '$1'; use --check, or no argument" >&2
-    exit 2
-    ;;
-esac
+done

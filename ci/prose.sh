@@ -4,10 +4,12 @@
 #
 # words       ci/prose.txt lists words and phrases, and what to write instead. Checked in Markdown and in rustdoc.
 # sentences   At most 35 words in Markdown and rustdoc. None begins with "Who", "Whoever" or "What is ...".
+# mean        The sentences of a Markdown file have at most 16 words on average. Items of lists without a full stop do not count.
 # summaries   The first sentence of a public item's documentation has at most 15 words.
+# decisions   A decision in docs/decisions has at most 150 words.
 # README      Rust examples have no hidden lines ("# ..."), because GitHub displays these.
 #
-# Code, links' addresses and tables are not sentences. CHANGELOG.md and recorded runs are not checked for sentences.
+# Code, links' addresses and tables are not sentences. Recorded runs are not checked.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -59,12 +61,38 @@ git ls-files -z -- "$@" | COUNT=$count perl -0ne '
             report($file, $line, "a summary of $words words: at most 15") if $words > 15;
         }
         for my $sentence (@sentences) {
-            my $words = words($sentence);
+            my $words = words($sentence) or next;
+            push @all, [$words, $sentence] if $sentence =~ /[.!?:]\)?\s*$/;
             my $start = join " ", (split /\s+/, $sentence)[0 .. 4];
             report($file, $line, "a sentence of $words words, \"$start ...\": at most 35") if $words > 35;
             report($file, $line, "\"$start ...\": begin with the thing that acts")
                 if $sentence =~ /^\(?(Who|Whoever|Those who|What is)\b(?!.*\?)/;
         }
+    }
+
+    # Each decision of a page: the text of one heading.
+    sub decisions {
+        my ($file, $number, $heading, $words) = (shift, 0, 0, 0);
+        for my $line (@_, "# end") {
+            $number++;
+            if ($line =~ /^#/) {
+                report($file, $heading, "a decision of $words words: at most 150; shorten it, or split it by claim") if $words > 150;
+                ($heading, $words) = ($number, 0);
+            }
+            elsif ($line !~ /^\s*\|/) { $words += words(plain($line)) }
+        }
+    }
+
+    # The longest sentences of a file whose mean is over 16 words.
+    sub mean {
+        my ($file) = @_;
+        my $words = 0;
+        $words += $_->[0] for @all;
+        return if $words <= 16 * @all;
+        my @longest = sort { $b->[0] <=> $a->[0] } @all;
+        splice @longest, 5 if @longest > 5;
+        my $text = sprintf "sentences of %.1f words on average: at most 16; split the longest:", $words / @all;
+        report($file, 1, join "\n    ", $text, map { "$_->[0] words: $_->[1]" } @longest);
     }
 
     sub markdown {
@@ -139,7 +167,12 @@ git ls-files -z -- "$@" | COUNT=$count perl -0ne '
         for my $file (@_) {
             open my $in, "<", $file or die "$file: $!";
             chomp(my @lines = <$in>);
-            if ($file =~ /\.md$/) { markdown($file, 0, \@lines, $file =~ m{(^|/)README\.md$}) }
+            @all = ();
+            if ($file =~ /\.md$/) {
+                markdown($file, 0, \@lines, $file =~ m{(^|/)README\.md$});
+                mean($file);
+                decisions($file, @lines) if $file =~ m{^docs/decisions/(?!README)};
+            }
             else { rust($file, @lines) }
         }
         if ($ENV{COUNT}) { printf "%5d %s\n", $found{$_}, $_ for sort { $found{$b} <=> $found{$a} } keys %found }

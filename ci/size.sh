@@ -15,16 +15,10 @@
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
+. ci/tools.sh
 
 list=0
-case "${1-}" in
-"") ;;
---list) list=1 ;;
-*)
-    echo "ci/size.sh: unknown argument '$1'; use --list, or no argument" >&2
-    exit 2
-    ;;
-esac
+if has_flag --list "$@"; then list=1; fi
 
 # Prints "FILE:LINE<tab>TEXT" for each code line. rustfmt's indentation shows where an item ends.
 code() {

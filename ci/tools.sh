@@ -1,4 +1,16 @@
-# Sourced by the scripts beside it: finds the tools they need, or installs them.
+# Sourced by the scripts beside it: reads their arguments, and finds the tools they need, or installs them.
+
+# has_flag FLAG "$@": whether FLAG was given. Stops the script if it was given anything else.
+has_flag() {
+    local flag=$1
+    shift
+    case "$*" in
+    "") return 1 ;;
+    "$flag") return 0 ;;
+    esac
+    echo "$0: unknown arguments: $*; use $flag, or no argument" >&2
+    exit 2
+}
 
 # need_command COMMAND WHAT: stops if there is no COMMAND.
 need_command() {

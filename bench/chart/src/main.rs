@@ -40,7 +40,7 @@ fn chart(path: &Path) -> Result<(), String> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let title = format!("{name}: {}", record::machine(&record));
     let svg = path.with_extension("svg");
-    draw::svg(&svg, &title, &panels)?;
+    fs::write(&svg, draw::svg(&title, &panels)).map_err(|error| error.to_string())?;
     println!("{}", svg.display());
     Ok(())
 }

@@ -1,17 +1,26 @@
-//! Draws the pictures of the documentation: what each limiter admits of the same traffic, and the terminal of `flowgate load`.
+//! Draws the pictures of the documentation into a checkout of the repository.
 //!
 //! ```text
-//! cargo run -p flowgate-chart --example pictures -- docs/pictures
+//! cargo run -p flowgate-chart --example pictures -- .
 //! ```
 //!
-//! The same sources make the same files, bit for bit: limiters run on a manual clock, and the terminal's text is in
-//! `load.txt`.
+//! | picture | source |
+//! |---|---|
+//! | what each limiter admits of the same traffic | the limiters, on a manual clock |
+//! | `load.svg`: the terminal of `flowgate load` | `load.txt`, the output of a real run |
+//! | `verify.svg`: what `flowgate verify` found | `verify.json`, the record of a real run |
+//!
+//! The same sources make the same files, bit for bit. The pictures are in `docs/pictures`. Those of limiters are also in
+//! `crates/flowgate/src/guide/pictures`, as text that the documentation of each type includes: a page of rustdoc can load no
+//! file of the repository.
 
 use flowgate::{
     ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, ManualClock, QuotaError,
     SegmentedWindow, SlidingWindow, Timestamp, TokenBucket, WarmUp,
 };
 use flowgate_chart::{Axis, Chart, Layer, Look, Picture, Point, Terminal, Unit};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,26 +29,49 @@ const END_MS: u64 = 10_000;
 const STEP_MS: u64 = 100;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = std::env::args()
+    let root = std::env::args()
         .nth(1)
-        .ok_or("type the folder to write to, such as docs/pictures")?;
-    let folder = Path::new(&folder);
+        .ok_or("write the folder of the repository, such as .")?;
+    let folder = Path::new(&root).join("docs/pictures");
+    let embedded = Path::new(&root).join("crates/flowgate/src/guide/pictures");
     let mut all =
         Picture::new("What each limiter admits of the same traffic (limit: 20 per second)")
             .columns(2);
     for (name, title, limiter) in limiters()? {
         let chart = admitted(name, title, &limiter);
-        write(
-            &folder.join(format!("{name}.svg")),
-            &Picture::new(title).chart(chart.clone()),
-        )?;
+        let picture = Picture::new(title).chart(chart.clone());
+        write(&folder.join(format!("{name}.svg")), &picture)?;
+        let path = embedded.join(format!("{name}.md"));
+        write(&path, &definition(&picture))?;
         all = all.chart(chart);
     }
     write(&folder.join("limiters.svg"), &all)?;
 
     let text = std::fs::read_to_string(folder.join("load.txt"))?;
     let terminal = Terminal::new("flowgate load", text).good("RATE HELD");
-    write(&folder.join("load.svg"), &terminal)
+    write(&folder.join("load.svg"), &terminal)?;
+
+    let found = serde_json::from_slice(&std::fs::read(folder.join("verify.json"))?)?;
+    let picture = Picture::new("flowgate verify: the most admitted in any interval");
+    write(&folder.join("verify.svg"), &picture.chart(envelope(&found)))
+}
+
+/// The characters of an SVG file that need no escape in an address, in Markdown and in HTML.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'/')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b',');
+
+/// The definition of the link `picture` in Markdown: the whole file, as an address.
+///
+/// It begins with an empty line, so that it is not part of the paragraph before it. rustdoc ignores the first line break.
+fn definition(picture: &Picture) -> String {
+    let svg = picture.to_string();
+    let data = utf8_percent_encode(svg.trim_end(), ESCAPED);
+    format!("\n\n[picture]: data:image/svg+xml,{data}\n")
 }
 
 /// A limiter, and the clock by which it goes.
@@ -151,6 +183,59 @@ fn admitted(name: &str, title: &str, (time, limiter): &Subject) -> Chart {
         .layer(Layer::area("asked", Look::GRAY, steps(&asked)).stepped())
         .layer(Layer::area("", Look::BLUE, steps(&admitted)).stepped())
         .layer(Layer::line("admitted", Look::BLUE, steps(&admitted)).stepped())
+}
+
+/// What of the record of `flowgate verify --json` is drawn.
+#[derive(Deserialize)]
+struct Found {
+    envelope: Vec<Cluster>,
+    detected: Detected,
+}
+
+#[derive(Deserialize)]
+struct Cluster {
+    interval: f64,
+    admitted: f64,
+}
+
+#[derive(Deserialize)]
+struct Detected {
+    rate: Number,
+    burst: Number,
+}
+
+#[derive(Deserialize)]
+struct Number {
+    value: f64,
+}
+
+/// The most requests that were admitted in intervals of each length, below what the detected limit allows.
+fn envelope(found: &Found) -> Chart {
+    let (rate, burst) = (found.detected.rate.value, found.detected.burst.value);
+    let allowed = |seconds: f64| burst + rate * seconds;
+    let points = || found.envelope.iter().filter(|point| point.interval > 0.0);
+    let longest = points().map(|point| point.interval).fold(0.0, f64::max);
+    let shortest = points().map(|point| point.interval).fold(longest, f64::min);
+    let x = Axis::log(Unit::Nanos, shortest * 1e9, longest * 1e9);
+    let y = Axis::log(Unit::Count, 1.0, allowed(longest));
+    let limit = x
+        .sampled(100)
+        .map(|nanos| Point::new(nanos, allowed(nanos / 1e9)))
+        .collect();
+    let admitted = points().map(|point| {
+        let text = format!("{} in {} s", point.admitted, point.interval);
+        Point::new(point.interval * 1e9, point.admitted).text(text)
+    });
+    let name = format!("allowed: burst {burst:.0}, {rate:.0} per second");
+    Chart::new(
+        "envelope",
+        "Admitted requests by length of the interval",
+        x,
+        y,
+    )
+    .names("length of the interval", "requests")
+    .layer(Layer::area(name, Look::GRAY, [limit]))
+    .layer(Layer::dots("admitted", Look::BLUE, [admitted.collect()]))
 }
 
 /// Writes a file, and prints its name.

@@ -10,6 +10,8 @@ pub struct Axis {
     low: f64,
     high: f64,
     is_log: bool,
+    /// Whether the values are lines with a name, and not numbers.
+    pub(crate) is_named: bool,
 }
 
 /// A grid line and its label.
@@ -38,6 +40,7 @@ impl Axis {
             low: 0.0,
             high,
             is_log: false,
+            is_named: false,
         }
     }
 
@@ -89,6 +92,7 @@ impl Axis {
             low,
             high,
             is_log: true,
+            is_named: false,
         }
     }
 
@@ -122,6 +126,7 @@ impl Axis {
             low: 0.0,
             high: end,
             is_log: false,
+            is_named: false,
         }
     }
 
@@ -158,6 +163,39 @@ impl Axis {
             low: 1.0,
             high,
             is_log: true,
+            is_named: false,
+        }
+    }
+
+    /// Creates a vertical axis with one line for each name, from the top. The first line is at 0, the next one at 1.
+    ///
+    /// ```
+    /// use flowgate_chart::{Axis, Chart, Layer, Look, Point, Unit};
+    ///
+    /// // A dot at 9, and how far the values spread.
+    /// let first = vec![Point::new(8.0, 0.0), Point::new(9.0, 0.0).text("9 ns"), Point::new(12.0, 0.0)];
+    /// let second = vec![Point::new(20.0, 1.0), Point::new(21.0, 1.0).text("21 ns"), Point::new(25.0, 1.0)];
+    /// let x = Axis::log(Unit::Nanos, 8.0, 25.0);
+    /// let chart = Chart::new("clocks", "One reading", x, Axis::names(["counter", "system clock"]))
+    ///     .layer(Layer::dots("time", Look::BLUE, [first, second]));
+    /// assert!(chart.to_string().contains("system clock"));
+    /// ```
+    pub fn names<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Axis {
+        let ticks: Vec<Tick> = (0..)
+            .map(f64::from)
+            .zip(names)
+            .map(|(at, name)| Tick {
+                at,
+                label: name.into(),
+            })
+            .collect();
+        Axis {
+            unit: Unit::Count,
+            low: ticks.len().max(1) as f64 - 0.5,
+            high: -0.5,
+            ticks,
+            is_log: false,
+            is_named: true,
         }
     }
 
@@ -301,6 +339,18 @@ mod tests {
             assert!(axis.ticks.len() < 40, "{}", axis.ticks.len());
             assert!(axis.sampled(4).all(f64::is_finite));
         }
+    }
+
+    #[test]
+    fn names_are_lines_from_the_top() {
+        let axis = Axis::names(["a", "b", "c", "d"]);
+        assert_eq!(labels(&axis), ["a", "b", "c", "d"]);
+        // The place of the top is 1.
+        assert_eq!(
+            [0.0, 1.0, 3.0].map(|line| axis.place(line)),
+            [0.875, 0.625, 0.125]
+        );
+        assert!(Axis::names([""; 0]).place(0.0).is_finite());
     }
 
     #[test]

@@ -263,7 +263,13 @@ impl Chart {
     }
 
     fn x(&self, value: f64) -> f64 {
-        tenth(LEFT + (self.width() - LEFT - RIGHT) * self.x.place(value))
+        tenth(self.left() + (self.width() - self.left() - RIGHT) * self.x.place(value))
+    }
+
+    /// Where the plot begins: right of the labels.
+    fn left(&self) -> f64 {
+        let lengths = self.y.ticks.iter().map(|tick| tick.label.chars().count());
+        LEFT.max(tenth(lengths.max().unwrap_or(0) as f64 * CHARACTER + 14.0))
     }
 
     fn y(&self, value: f64) -> f64 {
@@ -327,7 +333,7 @@ impl Chart {
     }
 
     fn frame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (left, right, bottom) = (LEFT, self.width() - RIGHT, self.height - BOTTOM);
+        let (left, right, bottom) = (self.left(), self.width() - RIGHT, self.height - BOTTOM);
         writeln!(
             f,
             "<text class=\"name\" x=\"8\" y=\"15\">{}</text>",
@@ -413,6 +419,14 @@ impl Chart {
 
     /// What the chart shows, for those who hear it.
     fn description(&self) -> String {
+        if self.y.is_named {
+            let lines = self.layers.iter().flat_map(Layer::points);
+            let lines = lines.filter_map(|point| {
+                let name = &self.y.ticks.get(point.y as usize)?.label;
+                Some(format!("{name}: {}. ", point.text.as_ref()?))
+            });
+            return lines.collect::<String>().trim_end().to_owned();
+        }
         let described = self.layers.iter().filter_map(|layer| {
             let (low, high) = layer.range(f64::NEG_INFINITY, f64::INFINITY)?;
             Some(format!(
@@ -456,7 +470,7 @@ impl fmt::Display for Chart {
             .all(|layer| layer.points().next().is_none());
         if is_empty {
             let (x, y) = (
-                (LEFT + self.width() - RIGHT) / 2.0,
+                (self.left() + self.width() - RIGHT) / 2.0,
                 (TOP + self.height - BOTTOM) / 2.0,
             );
             writeln!(

@@ -17,7 +17,10 @@
 //!
 //! - [`Chart`], [`Layer`], [`Point`], [`Look`]: what is drawn. [`Axis`], [`Unit`]: where.
 //! - [`page`], [`Figure`], [`Key`]: a page of HTML. [`Picture`], [`Terminal`]: an SVG file.
+//! - [`Bars`]: a chart in characters, for a terminal.
 //! - [`Escaped`], [`duration`], [`significant`] and others: text for both.
+//!
+//! Feature `png` adds `Picture::to_png`, which needs no fonts of the system.
 //!
 //! The SVG is written without a plotting library: these draw with fixed colors. A page that follows light and dark needs its
 //! lines as classes and its charts with descriptions.
@@ -26,22 +29,28 @@
 #![doc(html_root_url = "https://docs.rs/flowgate-chart/0.1.0")]
 
 mod axis;
+mod bars;
 mod chart;
 mod escape;
 mod look;
 mod number;
 mod page;
 mod picture;
+#[cfg(feature = "png")]
+mod png;
 mod svg;
 mod terminal;
 
 pub use axis::{Axis, share};
+pub use bars::Bars;
 pub use chart::{Chart, Layer, Point};
 pub use escape::Escaped;
 pub use look::{Key, Look, keys};
 pub use number::{Unit, bytes, duration, grouped, significant};
 pub use page::{Figure, STYLE, page};
 pub use picture::Picture;
+#[cfg(feature = "png")]
+pub use png::PngError;
 pub use terminal::Terminal;
 
 /// The examples of the README are tested, too.

@@ -36,6 +36,12 @@ impl Look {
         Look { dash: 0, ..self }
     }
 
+    /// Returns text with the escape sequences of the closest color of a terminal.
+    pub fn in_terminal(self, text: &str) -> String {
+        const COLORS: [u8; LOOKS] = [94, 91, 36, 95, 33, 35, 32, 90];
+        format!("\x1b[{}m{text}\x1b[0m", COLORS[self.color])
+    }
+
     /// Returns the look of the line number `index`, counted from 0.
     pub fn of(index: usize) -> Look {
         Look {

@@ -8,8 +8,8 @@ use crate::escape::Escaped;
 const PICTURE: &str = "\
 svg { font-family: system-ui, -apple-system, \"Segoe UI\", Roboto, \"Helvetica Neue\", Arial, sans-serif; }
 .card { fill: var(--card); stroke: var(--line); }
-.title { font-size: 16px; font-weight: 600; fill: var(--ink) !important; }
-.caption { font-size: 13px; font-weight: 500; fill: var(--ink) !important; }
+.chart .title { font-size: 16px; font-weight: 600; fill: var(--ink); }
+.chart .caption { font-size: 13px; font-weight: 500; fill: var(--ink); }
 ";
 
 /// Writes the beginning of a file: its size, title, style and background.

@@ -116,3 +116,16 @@ fn a_terminal_shows_each_line_and_marks_words() {
         .to_string();
     assert_eq!(svg, again);
 }
+
+#[cfg(feature = "png")]
+#[test]
+fn a_picture_as_png_has_its_text_without_the_fonts_of_the_system() {
+    let png = |title: &str| {
+        let picture = Picture::new(title).chart(chart("a"));
+        picture.to_png(1.0).expect("a picture")
+    };
+    let (one, other) = (png("µ ≤ 99 %"), png(""));
+    assert_eq!(&one[..8], b"\x89PNG\r\n\x1a\n");
+    assert!(one != other, "the title is not drawn");
+    assert_eq!(one, png("µ ≤ 99 %"));
+}

@@ -9,7 +9,7 @@ const PER_THREAD: u64 = 6;
 ///
 /// # Errors
 ///
-/// Returns what to type if the hard limit is too low.
+/// Returns what to write if the hard limit is too low.
 pub(crate) fn provide(connections: u64, ends: u64, threads: u64) -> Result<(), String> {
     let besides = besides(threads);
     let needed = connections.saturating_mul(ends).saturating_add(besides);
@@ -19,7 +19,7 @@ pub(crate) fn provide(connections: u64, ends: u64, threads: u64) -> Result<(), S
     }
     let smaller = match allowed.saturating_sub(besides) / ends.max(1) {
         0 => String::new(),
-        fitting => format!("type -c {fitting}, or "),
+        fitting => format!("write -c {fitting}, or "),
     };
     let connections = match connections {
         1 => "1 connection needs".to_owned(),
@@ -35,7 +35,7 @@ pub(crate) fn provide(connections: u64, ends: u64, threads: u64) -> Result<(), S
 ///
 /// # Errors
 ///
-/// Returns what to type if not even one connection is possible.
+/// Returns what to write if not even one connection is possible.
 pub(crate) fn provide_up_to(connections: u64) -> Result<u64, String> {
     let besides = besides(1);
     let allowed = raise(connections.saturating_add(besides));

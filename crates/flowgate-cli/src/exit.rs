@@ -15,6 +15,7 @@ Exit codes of all subcommands:
   2    bad arguments
   3    load: a condition of --fail-if is true
        verify: the limiter does not match --expect
+       simulate: no number keeps --suggest
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect
   130  stopped by Ctrl-C or SIGTERM; serve then exits with 0"
@@ -88,12 +89,17 @@ impl Refusal {
 
 /// Writes to standard output. A reader that has exited (`… | head -1`) is not an error.
 pub(crate) fn print(text: &dyn Display) -> Result<(), Refusal> {
-    let write = |text: &dyn Display| -> io::Result<()> {
+    print_bytes(text.to_string().as_bytes())
+}
+
+/// Writes bytes to standard output, as [`print`] does.
+pub(crate) fn print_bytes(content: &[u8]) -> Result<(), Refusal> {
+    let write = || -> io::Result<()> {
         let mut stdout = stdout().lock();
-        write!(stdout, "{text}")?;
+        stdout.write_all(content)?;
         stdout.flush()
     };
-    match write(text) {
+    match write() {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Refusal::could_not_run(
             format!("cannot write to standard output: {error}"),
         )),

@@ -1,12 +1,14 @@
 //! The `flowgate` command. Each subcommand is a file in [`subcommand`].
 
 mod argument;
+mod csv;
 mod descriptors;
 mod exit;
 mod figure;
 mod interrupt;
 mod reports;
 mod serve;
+mod simulate;
 mod subcommand;
 mod usage;
 mod watch;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Some(Subcommand::Pace(pace)) => subcommand::pace::run(pace),
         Some(Subcommand::Report(report)) => subcommand::report::run(report),
         Some(Subcommand::Verify(verify)) => subcommand::verify::run(*verify),
+        Some(Subcommand::Simulate(simulate)) => subcommand::simulate::run(*simulate),
         Some(Subcommand::Serve(serve)) => subcommand::serve::run(serve),
         Some(Subcommand::Completions(completions)) => subcommand::completions::run(completions),
         Some(Subcommand::Man(man)) => subcommand::man::run(man),

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use crate::exit::{Refusal, print};
+use crate::exit::{Refusal, print_bytes};
 
 /// Destinations of reports; `-` is standard output.
 #[derive(Debug)]
@@ -44,37 +44,50 @@ impl Destinations {
     ///
     /// Returns an error if one cannot be opened for writing, two are the same, or one is an input.
     pub(crate) fn open(self, inputs: &[PathBuf]) -> Result<Reports, Refusal> {
-        let all = [
-            ("--json", &self.json),
-            ("--csv", &self.csv),
-            ("--html", &self.html),
-        ];
-        let given: Vec<_> = all
-            .iter()
-            .filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
-            .collect();
-        for (index, (flag, path)) in given.iter().enumerate() {
-            if let Some((other, _)) = given[..index].iter().find(|(_, other)| other == path) {
-                return Err(Refusal::usage(format!(
-                    "{other} and {flag} both write to {}: type another path",
-                    path.display()
-                )));
-            }
-            if inputs.iter().any(|input| is_same_file(input, path)) {
-                return Err(Refusal::usage(format!(
-                    "{flag} would overwrite the input {}: type another path",
-                    path.display()
-                )));
-            }
-        }
-        let open =
-            |flag, path: Option<PathBuf>| path.map(|path| Sink::open(flag, path)).transpose();
-        Ok(Reports {
-            json: open("--json", self.json)?,
-            csv: open("--csv", self.csv)?,
-            html: open("--html", self.html)?,
-        })
+        let [json, csv, html] = open_all(
+            [
+                ("--json", self.json),
+                ("--csv", self.csv),
+                ("--html", self.html),
+            ],
+            inputs,
+        )?;
+        Ok(Reports { json, csv, html })
     }
+}
+
+/// Opens the destination of each flag that has one. `inputs` are files that the run reads, and that must not be overwritten.
+///
+/// # Errors
+///
+/// Returns an error if one cannot be opened for writing, two are the same, or one is an input.
+pub(crate) fn open_all<const N: usize>(
+    destinations: [(&'static str, Option<PathBuf>); N],
+    inputs: &[PathBuf],
+) -> Result<[Option<Sink>; N], Refusal> {
+    let given: Vec<_> = destinations
+        .iter()
+        .filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
+        .collect();
+    for (index, (flag, path)) in given.iter().enumerate() {
+        if let Some((other, _)) = given[..index].iter().find(|(_, other)| other == path) {
+            return Err(Refusal::usage(format!(
+                "{other} and {flag} both write to {}: write another path",
+                path.display()
+            )));
+        }
+        if inputs.iter().any(|input| is_same_file(input, path)) {
+            return Err(Refusal::usage(format!(
+                "{flag} would overwrite the input {}: write another path",
+                path.display()
+            )));
+        }
+    }
+    let mut sinks = [const { None }; N];
+    for (sink, (flag, path)) in sinks.iter_mut().zip(destinations) {
+        *sink = path.map(|path| Sink::open(flag, path)).transpose()?;
+    }
+    Ok(sinks)
 }
 
 /// Returns whether both paths lead to the same existing file.
@@ -112,10 +125,11 @@ impl Sink {
     }
 
     /// Writes the report.
-    pub(crate) fn write(self, text: &str) -> Result<(), Refusal> {
+    pub(crate) fn write(self, content: impl AsRef<[u8]>) -> Result<(), Refusal> {
+        let content = content.as_ref();
         match self {
-            Sink::Stdout => print(&text),
-            Sink::File(mut opened) => opened.write(text).map_err(|error| {
+            Sink::Stdout => print_bytes(content),
+            Sink::File(mut opened) => opened.write(content).map_err(|error| {
                 let path = opened.path.display();
                 Refusal::could_not_run(format!("cannot write {path}: {error}"))
             }),
@@ -124,14 +138,14 @@ impl Sink {
 }
 
 impl Opened {
-    fn write(&mut self, text: &str) -> io::Result<()> {
+    fn write(&mut self, content: &[u8]) -> io::Result<()> {
         self.is_new = false;
         // A pipe or a terminal has no length and no position.
         if self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
             self.file.rewind()?;
         }
-        self.file.write_all(text.as_bytes())?;
+        self.file.write_all(content)?;
         self.file.flush()
     }
 }

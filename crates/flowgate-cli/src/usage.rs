@@ -10,9 +10,10 @@ use crate::argument::{habit, rate, url};
 use crate::exit::{Exit, Refusal, complain};
 use crate::subcommand;
 
-/// Names of two subcommands.
+/// Names of subcommands.
 const LOAD: &str = "load";
 const PACE: &str = "pace";
+const SIMULATE: &str = "simulate";
 
 /// Maximum edit distance of a suggested word.
 const NEAR: usize = 2;
@@ -95,12 +96,12 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
             let is_known = |word: &&OsString| word.to_str().is_some_and(is_subcommand);
             match word {
                 "help" => match arguments.get(2).filter(is_known) {
-                    Some(word) => Some(format!("type flowgate {} --help", word.to_string_lossy())),
-                    None => Some("type flowgate --help".to_owned()),
+                    Some(word) => Some(format!("write flowgate {} --help", word.to_string_lossy())),
+                    None => Some("write flowgate --help".to_owned()),
                 },
-                "version" => Some("type flowgate --version".to_owned()),
+                "version" => Some("write flowgate --version".to_owned()),
                 url if url.contains("://") => Some(format!(
-                    "{word} needs a subcommand: type flowgate load {word}"
+                    "{word} needs a subcommand: write flowgate load {word}"
                 )),
                 _ => None,
             }
@@ -127,15 +128,31 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
                 )
             })
         }
+        ErrorKind::MissingRequiredArgument if is(SIMULATE, arguments) => {
+            let message = error.to_string();
+            let is_missing = |flag| message.contains(flag);
+            (is_missing("--limiter") || is_missing("--arrivals")).then(|| {
+                "no limit, or no traffic: write flowgate simulate --limiter 'token 100/s burst 20' \
+                 --arrivals 'poisson 150/s', or the path of a scenario"
+                    .to_owned()
+            })
+        }
+        ErrorKind::ValueValidation => {
+            // A text of a scenario is in its own error, too.
+            let repeated = format!("'{}': ", text(ContextKind::InvalidValue)?);
+            let message = one_line(&error.to_string());
+            let (flag, rest) = message.split_once(": ")?;
+            Some(format!("{flag}: {}", rest.strip_prefix(&repeated)?))
+        }
         ErrorKind::MissingRequiredArgument if is(PACE, arguments) => {
-            Some("no rate: type flowgate pace 2/s".to_owned())
+            Some("no rate: write flowgate pace 2/s".to_owned())
         }
         ErrorKind::UnknownArgument => {
             let word = text(ContextKind::InvalidArg)?;
             if is(LOAD, arguments) {
                 if word.contains("://") {
                     return Some(format!(
-                        "more than one URL: {word}; write several into a file and type --urls FILE"
+                        "more than one URL: {word}; write several into a file and write --urls FILE"
                     ));
                 }
                 let behind = behind(arguments);
@@ -145,25 +162,25 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
                 return Some(rate_and_more(word, &behind(arguments)));
             }
             if word == "-v" {
-                return Some("-v: type flowgate --version".to_owned());
+                return Some("-v: write flowgate --version".to_owned());
             }
             let first = arguments.get(1)?.to_string_lossy();
             first
                 .starts_with('-')
-                .then(|| format!("{word} needs a subcommand: type flowgate load {word} …"))
+                .then(|| format!("{word} needs a subcommand: write flowgate load {word} …"))
         }
         _ => None,
     }
 }
 
-/// Returns what to type instead of a rate and a file, in either order, or of a flag that `pace` does not have.
+/// Returns what to write instead of a rate and a file, in either order, or of a flag that `pace` does not have.
 fn rate_and_more(last: &str, behind: &[String]) -> String {
     let is_unknown = |word: &&String| {
         let is_flag = word.starts_with('-') && !word[1..].starts_with(|c: char| c.is_ascii_digit());
         is_flag && !["--", "--null", "--precise"].contains(&word.as_str())
     };
     match behind.iter().find(is_unknown).map(String::as_str) {
-        Some("--burst") => return "--burst: type flowgate pace '2/s burst 5'".to_owned(),
+        Some("--burst") => return "--burst: write flowgate pace '2/s burst 5'".to_owned(),
         Some(flag) => return format!("unexpected argument '{flag}' found"),
         None => {}
     }
@@ -174,7 +191,7 @@ fn rate_and_more(last: &str, behind: &[String]) -> String {
         .partition(|word| rate::parse(word).is_ok());
     let file = others.first().unwrap_or(&last);
     let rate = rates.first().unwrap_or(&"2/s");
-    format!("{file}: pace reads standard input: type flowgate pace {rate} < {file}")
+    format!("{file}: pace reads standard input: write flowgate pace {rate} < {file}")
 }
 
 /// Returns whether this is the name of a subcommand, or its beginning.

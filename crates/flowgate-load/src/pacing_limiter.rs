@@ -315,10 +315,10 @@ impl fmt::Display for PacingLimiterError {
             PacingLimiterError::Text(error) => error.fmt(f),
             PacingLimiterError::Quota(error) => error.fmt(f),
             PacingLimiterError::NoQuota => {
-                f.write_str("has no quota, but a run has one: type 'token 100/s'")
+                f.write_str("has no quota, but a run has one: write 'token 100/s'")
             }
             PacingLimiterError::TwoQuotas => {
-                f.write_str("has two quotas, but a run has one: type the slower one")
+                f.write_str("has two quotas, but a run has one: write the slower one")
             }
         }
     }

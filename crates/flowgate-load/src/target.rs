@@ -19,7 +19,7 @@ use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 /// let error = Target::parse("localhost:8080").unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "\"localhost:8080\" is not a full URL: type http://localhost:8080",
+///     "\"localhost:8080\" is not a full URL: write http://localhost:8080",
 /// );
 /// # Ok::<(), flowgate_load::TargetError>(())
 /// ```
@@ -40,7 +40,7 @@ pub struct Target {
 /// let error: TargetError = Target::parse("ftp://localhost/").unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "\"ftp://localhost/\" is not an HTTP URL: type one that begins with http:// or https://",
+///     "\"ftp://localhost/\" is not an HTTP URL: write one that begins with http:// or https://",
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,31 +195,31 @@ impl fmt::Display for TargetError {
             Reason::Malformed => {
                 write!(
                     f,
-                    "{text:?} is not a URL: type one such as http://127.0.0.1:8080/path"
+                    "{text:?} is not a URL: write one such as http://127.0.0.1:8080/path"
                 )
             }
             Reason::NoScheme if looks_like_a_host(text) => {
-                write!(f, "{text:?} is not a full URL: type http://{text}")
+                write!(f, "{text:?} is not a full URL: write http://{text}")
             }
             Reason::NoScheme => {
                 write!(
                     f,
-                    "{text:?} is not a full URL: type one such as http://127.0.0.1:8080/path"
+                    "{text:?} is not a full URL: write one such as http://127.0.0.1:8080/path"
                 )
             }
             Reason::OtherScheme => write!(
                 f,
-                "{text:?} is not an HTTP URL: type one that begins with http:// or https://"
+                "{text:?} is not an HTTP URL: write one that begins with http:// or https://"
             ),
             Reason::Credentials => write!(
                 f,
-                "{text:?} contains a user name: remove it and type -H 'Authorization: Basic …'"
+                "{text:?} contains a user name: remove it and write -H 'Authorization: Basic …'"
             ),
             Reason::NoHost => write!(
                 f,
-                "{text:?} has no host: type one such as http://127.0.0.1:8080/"
+                "{text:?} has no host: write one such as http://127.0.0.1:8080/"
             ),
-            Reason::Port => write!(f, "{text:?} has a bad port: type one from 1 to 65535"),
+            Reason::Port => write!(f, "{text:?} has a bad port: write one from 1 to 65535"),
         }
     }
 }

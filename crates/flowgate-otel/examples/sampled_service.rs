@@ -15,8 +15,9 @@ use std::time::Duration;
 
 #[allow(dead_code, reason = "the test calls `run`")]
 fn main() -> Result<(), Box<dyn Error>> {
-    for (load, [traces, spans, dropped]) in run()? {
-        println!("{load:>5}/s: {traces:.1} traces sampled, {spans:.1} spans, {dropped:.1} dropped");
+    for (number, (load, [traces, spans, dropped])) in run()?.into_iter().enumerate() {
+        let limit = ["at most", "  about"][number / 4];
+        println!("{limit} 100/s of {load:>5}/s: {traces} traces, {spans} spans, {dropped} dropped");
     }
     Ok(())
 }

@@ -70,11 +70,12 @@ pub const SAMPLER_PARAM: &str = "sampler.param";
 pub const DROPPED_SPANS: &str = "flowgate.dropped_spans";
 
 /// What a sampled trace's first span is given.
-pub(crate) fn of_sampler(kind: &'static str, parameter: f64) -> Vec<KeyValue> {
-    vec![
-        KeyValue::new(SAMPLER_TYPE, kind),
-        KeyValue::new(SAMPLER_PARAM, parameter),
-    ]
+pub(crate) fn of_sampler(kind: &'static str, parameter: Option<f64>) -> Vec<KeyValue> {
+    let kind = KeyValue::new(SAMPLER_TYPE, kind);
+    match parameter {
+        Some(parameter) => vec![kind, KeyValue::new(SAMPLER_PARAM, parameter)],
+        None => vec![kind],
+    }
 }
 
 /// What every trace's first span is given while a sampler is off: as Jaeger's sampler does that always samples.

@@ -57,15 +57,41 @@
 //! # Ok::<(), flowgate::QuotaError>(())
 //! ```
 //!
+//! # Limits of your own
+//!
+//! Instead of a quota, `with_limit` takes any [`flowgate::ImmediateLimit`]: another algorithm, a limit that several parts of the
+//! program share, or an implementation of that trait. [`RateLimitingSampler`], [`RateLimitedProcessor`] and
+//! [`RateLimitedExporter`] have it.
+//!
 //! # Change while it is in use
 //!
 //! Each of the four has a method `controls`, which returns a handle to change its quota, and to turn its limit off and on:
 //! [`SamplerControls`], and [`ReportControls`], which can exempt spans, too.
 //!
+//! ```
+//! use flowgate_otel::RateLimitingSampler;
+//! use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+//!
+//! let sampler = RateLimitingSampler::new("10/s".parse()?);
+//! let controls = sampler.controls(); // for the task that reloads the configuration
+//! let provider = SdkTracerProvider::builder()
+//!     .with_sampler(Sampler::parent_based(sampler))
+//!     .build();
+//! # drop(provider);
+//!
+//! controls.set_quota("1/s".parse()?); // for the traces that begin from now on
+//! controls.set_enabled(false); // sample everything
+//! # Ok::<(), flowgate::QuotaError>(())
+//! ```
+//!
 //! # Metrics of limiters
 //!
-//! [`register_metrics`] publishes what a [`flowgate::Observed`] limiter counts, as observable instruments of a meter: admitted
-//! and refused operations with the reasons, waiters, and how long they waited.
+//! Observable instruments of a meter read the counts whenever they are collected:
+//!
+//! - [`register_metrics`]: what a [`flowgate::Observed`] limiter, gate or table of keys counts. Admitted and refused operations with
+//!   the reasons, waiters, and how long they waited.
+//! - [`register_key_metrics`]: how often a table of keys was full.
+//! - `register_layer_metrics` (feature `tower`): what a layer of flowgate-tower counts, by class and reason.
 //!
 //! # `Sampler::parent_based`, not `Sampler::ParentBased`
 //!
@@ -87,17 +113,20 @@
 //! | spans carry the number of dropped spans | no | [`RateLimitedProcessor::annotate`] |
 //! | clock | [`flowgate::Clock::system`] | |
 //!
-//! No part starts a thread. Every limit is a [`flowgate::TokenBucket`].
+//! No part starts a thread. Every limit of a quota is a [`flowgate::TokenBucket`].
 //!
 //! # Features
 //!
-//! This crate has no features.
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `tower` | no | `register_layer_metrics`, for layers of flowgate-tower |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![doc(html_root_url = "https://docs.rs/flowgate-otel/0.1.0")]
 
 mod attributes;
 mod exporter;
+mod limit;
 mod metrics;
 mod processor;
 mod rate_limiting;
@@ -107,7 +136,9 @@ mod target_rate;
 
 pub use attributes::{DROPPED_SPANS, SAMPLER_PARAM, SAMPLER_TYPE};
 pub use exporter::RateLimitedExporter;
-pub use metrics::register_metrics;
+#[cfg(feature = "tower")]
+pub use metrics::register_layer_metrics;
+pub use metrics::{register_key_metrics, register_metrics};
 pub use processor::RateLimitedProcessor;
 pub use rate_limiting::RateLimitingSampler;
 pub use reporting::{ReportControls, ReportCounts};

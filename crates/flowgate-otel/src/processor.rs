@@ -1,5 +1,6 @@
+use crate::limit::Limit;
 use crate::reporting::{ReportControls, ReportCounts, Reporting};
-use flowgate::{Clock, Quota, QuotaError};
+use flowgate::{Clock, ImmediateLimit, Quota, QuotaError};
 use opentelemetry::Context;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -69,11 +70,53 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
     pub fn new(next: P, quota: Quota) -> Self {
         Self {
             next,
-            reporting: Reporting::new(quota),
+            reporting: Reporting::new(Limit::of(quota)),
         }
     }
 
-    /// Sets the clock (default: the system's clock).
+    /// Limits the spans that go on to `next` to what `limit` admits.
+    ///
+    /// Use it for another algorithm, for a limit that is shared with other parts of the program, or for [a limit of your
+    /// own](ImmediateLimit). A span takes one token of the limit.
+    ///
+    /// ```
+    /// use flowgate::{Denied, ImmediateLimit};
+    /// use flowgate_otel::RateLimitedProcessor;
+    /// use opentelemetry::trace::{Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SimpleSpanProcessor};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// /// Spans may go on, unless another task has found that the month's volume is used up.
+    /// #[derive(Default)]
+    /// struct Volume(AtomicBool);
+    ///
+    /// impl ImmediateLimit for Volume {
+    ///     fn decide(&self) -> Result<(), Denied> {
+    ///         if self.0.load(Ordering::Relaxed) { Err(Denied::closed()) } else { Ok(()) }
+    ///     }
+    /// }
+    ///
+    /// let volume = Arc::new(Volume::default());
+    /// let next = SimpleSpanProcessor::new(InMemorySpanExporter::default());
+    /// let reporting = RateLimitedProcessor::with_limit(next, Arc::clone(&volume));
+    /// let counts = reporting.counts();
+    /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
+    /// let page = || provider.tracer("shop").in_span("page", |_context| {});
+    /// page();
+    /// volume.0.store(true, Ordering::Relaxed);
+    /// page();
+    /// assert_eq!((counts.reported(), counts.dropped()), (1, 1));
+    /// ```
+    #[must_use]
+    pub fn with_limit(next: P, limit: impl ImmediateLimit + 'static) -> Self {
+        Self {
+            next,
+            reporting: Reporting::new(Limit::given(limit)),
+        }
+    }
+
+    /// Sets the clock (default: the system's clock). A limit that was [given](Self::with_limit) keeps its own.
     ///
     /// ```
     /// use flowgate::ManualClock;
@@ -228,7 +271,7 @@ impl<P: SpanProcessor> RateLimitedProcessor<P> {
     /// let controls = reporting.controls(); // for the task that reloads the configuration
     /// let provider = SdkTracerProvider::builder().with_span_processor(reporting).build();
     /// # drop(provider);
-    /// controls.set_quota("50/s".parse()?);
+    /// controls.set_quota("50/s".parse()?)?;
     /// assert!(controls.is_enabled());
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```

@@ -1,6 +1,7 @@
 use crate::attributes::{self, trace_state};
+use crate::limit::Limit;
 use crate::sampler_controls::SamplerControls;
-use flowgate::{Carry, Clock, Quota, QuotaError, TokenBucket};
+use flowgate::{Clock, ImmediateLimit, Quota, QuotaError};
 use opentelemetry::trace::{Link, SpanKind, TraceId};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SamplingDecision, SamplingResult, ShouldSample};
@@ -27,8 +28,8 @@ use std::time::Duration;
 /// assert!(tracer.start("checkout").span_context().is_sampled());
 /// assert!(!tracer.start("checkout").span_context().is_sampled());
 ///
-/// sampler.set_quota("100/s".parse()?); // live, in all clones
-/// assert_eq!(sampler.quota().to_string(), "100/s burst 100");
+/// sampler.set_quota("100/s".parse()?)?; // live, in all clones
+/// assert_eq!(sampler.quota(), Some("100/s burst 100".parse()?));
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
@@ -52,6 +53,7 @@ use std::time::Duration;
 ///
 /// A sampled span has the attributes `sampler.type` = `ratelimiting` and `sampler.param` = traces per second, as with
 /// Jaeger's clients. The probability of a trace is not known, so numbers computed from these traces must not be scaled up.
+/// A limit without a quota ([`with_limit`](Self::with_limit)) has no `sampler.param`.
 ///
 /// # Children
 ///
@@ -70,8 +72,8 @@ pub struct RateLimitingSampler(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    limiter: TokenBucket,
-    /// Traces per second, as the bits of an `f64`, for the spans' attributes.
+    limit: Limit,
+    /// Traces per second by the sampler's own limit, as the bits of an `f64`, for the spans' attributes.
     per_second: AtomicU64,
     is_off: AtomicBool,
 }
@@ -93,7 +95,7 @@ impl RateLimitingSampler {
     /// ```
     #[must_use]
     pub fn new(quota: Quota) -> Self {
-        Self::of(&quota, TokenBucket::new(with_burst(quota)))
+        Self::of(Limit::of(with_burst(quota)), Some(quota))
     }
 
     /// Creates a sampler with this quota, on the given clock.
@@ -117,49 +119,85 @@ impl RateLimitingSampler {
     /// Returns the error of [`TokenBucketBuilder::build`](flowgate::TokenBucketBuilder::build), which does not fail with
     /// these settings.
     pub fn with_clock(quota: Quota, clock: impl Into<Clock>) -> Result<Self, QuotaError> {
-        let limiter = TokenBucket::builder(with_burst(quota)).clock(clock);
-        Ok(Self::of(&quota, limiter.build()?))
+        let limit = Limit::with_clock(with_burst(quota), clock)?;
+        Ok(Self::of(limit, Some(quota)))
     }
 
-    fn of(quota: &Quota, limiter: TokenBucket) -> Self {
-        let per_second = attributes::per_second(quota).to_bits();
+    /// Creates a sampler with any limit that decides without waiting.
+    ///
+    /// Use it for another algorithm, for a limit that several samplers share, or for [a limit of your
+    /// own](ImmediateLimit). A trace takes one token of the limit.
+    ///
+    /// ```
+    /// use flowgate::FixedWindow;
+    /// use flowgate_otel::RateLimitingSampler;
+    /// use opentelemetry::trace::{Span, Tracer, TracerProvider};
+    /// use opentelemetry_sdk::trace::SdkTracerProvider;
+    /// use std::sync::Arc;
+    ///
+    /// let paid = Arc::new(FixedWindow::new("3/day".parse()?)?); // one budget for two providers
+    /// let providers = [(); 2].map(|()| {
+    ///     let sampler = RateLimitingSampler::with_limit(Arc::clone(&paid));
+    ///     SdkTracerProvider::builder().with_sampler(sampler).build()
+    /// });
+    /// let sampled = |provider: &SdkTracerProvider| provider.tracer("shop").start("checkout").span_context().is_sampled();
+    /// let sampled = [0, 1, 0, 1].map(|n| sampled(&providers[n]));
+    /// assert_eq!(sampled, [true, true, true, false]);
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn with_limit(limit: impl ImmediateLimit + 'static) -> Self {
+        Self::of(Limit::given(limit), None)
+    }
+
+    fn of(limit: Limit, own: Option<Quota>) -> Self {
+        let per_second = own.as_ref().map_or(0.0, attributes::per_second);
         Self(Arc::new(Shared {
-            limiter,
-            per_second: AtomicU64::new(per_second),
+            limit,
+            per_second: AtomicU64::new(per_second.to_bits()),
             is_off: AtomicBool::new(false),
         }))
     }
 
     /// Replaces the quota of this sampler and its clones, and keeps the tokens.
     ///
-    /// The default burst is that of [`new`](Self::new).
+    /// The default burst is that of [`new`](Self::new). A [limit that was given](Self::with_limit) gets the quota as it is,
+    /// and may treat its tokens differently.
     ///
     /// ```
     /// # use flowgate_otel::RateLimitingSampler;
     /// let sampler = RateLimitingSampler::new("10/s".parse()?);
     /// let in_provider = sampler.clone();
-    /// sampler.set_quota("30/min".parse()?); // while an incident lasts
-    /// assert_eq!(in_provider.quota().to_string(), "30/min burst 1");
+    /// sampler.set_quota("30/min".parse()?)?; // while an incident lasts
+    /// assert_eq!(in_provider.quota(), Some("30/min burst 1".parse()?));
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn set_quota(&self, quota: Quota) {
-        self.0
-            .limiter
-            .set_quota_with(with_burst(quota), Carry::Kept);
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of [`ImmediateLimit::replace_quota`], and changes nothing, if the limit was given and does not accept
+    /// the quota. A sampler with a limit of its own accepts every quota.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        let Shared { limit, .. } = &*self.0;
+        let Limit::Own(_) = limit else {
+            return limit.set_quota(quota);
+        };
+        limit.set_quota(with_burst(quota))?;
         let per_second = attributes::per_second(&quota).to_bits();
         self.0.per_second.store(per_second, Ordering::Relaxed);
+        Ok(())
     }
 
-    /// Returns the current quota, with its burst.
+    /// Returns the current quota, with its burst; `None` if a given limit has no quota.
     ///
     /// ```
     /// # use flowgate_otel::RateLimitingSampler;
     /// let sampler = RateLimitingSampler::new("600/min".parse()?);
-    /// assert_eq!(sampler.quota().to_string(), "600/min burst 10"); // those of one second
+    /// assert_eq!(sampler.quota(), Some("600/min burst 10".parse()?)); // those of one second
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn quota(&self) -> Quota {
-        self.0.limiter.quota()
+    pub fn quota(&self) -> Option<Quota> {
+        self.0.limit.quota()
     }
 
     /// Returns a handle to change the sampler while it is in use.
@@ -170,12 +208,20 @@ impl RateLimitingSampler {
     /// # use flowgate_otel::RateLimitingSampler;
     /// let sampler = RateLimitingSampler::new("10/s".parse()?);
     /// let controls = sampler.controls(); // for the task that reloads the configuration
-    /// controls.set_quota("1/s".parse()?);
-    /// assert_eq!(sampler.quota().to_string(), "1/s burst 1");
+    /// controls.set_quota("1/s".parse()?)?;
+    /// assert_eq!(sampler.quota(), Some("1/s burst 1".parse()?));
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn controls(&self) -> SamplerControls {
         SamplerControls::of_rate_limiting(self)
+    }
+
+    /// Traces per second, if that is known. The quota of a given limit may have been changed elsewhere.
+    fn per_second(&self) -> Option<f64> {
+        match &self.0.limit {
+            Limit::Own(_) => Some(f64::from_bits(self.0.per_second.load(Ordering::Relaxed))),
+            Limit::Given(limit) => limit.current_quota().as_ref().map(attributes::per_second),
+        }
     }
 
     pub(crate) fn set_off(&self, is_off: bool) {
@@ -209,9 +255,8 @@ impl ShouldSample for RateLimitingSampler {
     ) -> SamplingResult {
         let (decision, attributes) = if self.is_off() {
             (SamplingDecision::RecordAndSample, attributes::of_none())
-        } else if self.0.limiter.try_acquire().is_ok() {
-            let per_second = f64::from_bits(self.0.per_second.load(Ordering::Relaxed));
-            let attributes = attributes::of_sampler("ratelimiting", per_second);
+        } else if self.0.limit.try_acquire().is_ok() {
+            let attributes = attributes::of_sampler("ratelimiting", self.per_second());
             (SamplingDecision::RecordAndSample, attributes)
         } else {
             (SamplingDecision::Drop, Vec::new())

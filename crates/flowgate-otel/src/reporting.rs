@@ -1,5 +1,6 @@
 use crate::attributes::DROPPED_SPANS;
-use flowgate::{Carry, Clock, Quota, QuotaError, TokenBucket};
+use crate::limit::Limit;
+use flowgate::{Clock, Quota, QuotaError};
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::trace::SpanData;
 use std::fmt;
@@ -28,7 +29,7 @@ pub(crate) struct Reporting {
 
 /// What can be changed while spans are reported.
 struct Live {
-    limiter: TokenBucket,
+    limit: Limit,
     is_off: AtomicBool,
     /// Whether there is an exemption besides the one that the limit was built with.
     has_exemption: AtomicBool,
@@ -36,9 +37,9 @@ struct Live {
 }
 
 impl Live {
-    fn new(limiter: TokenBucket) -> Arc<Self> {
+    fn new(limit: Limit) -> Arc<Self> {
         Arc::new(Self {
-            limiter,
+            limit,
             is_off: AtomicBool::new(false),
             has_exemption: AtomicBool::new(false),
             exemption: RwLock::new(None),
@@ -56,9 +57,9 @@ impl Live {
 }
 
 impl Reporting {
-    pub(crate) fn new(quota: Quota) -> Self {
+    pub(crate) fn new(limit: Limit) -> Self {
         Self {
-            live: Live::new(TokenBucket::new(quota)),
+            live: Live::new(limit),
             exempt: None,
             on_dropped: None,
             annotates: false,
@@ -68,8 +69,9 @@ impl Reporting {
     }
 
     pub(crate) fn clock(&mut self, clock: Clock) -> Result<(), QuotaError> {
-        let limiter = TokenBucket::builder(self.live.limiter.quota());
-        self.live = Live::new(limiter.clock(clock).build()?);
+        if let Limit::Own(bucket) = &self.live.limit {
+            self.live = Live::new(Limit::with_clock(bucket.quota(), clock)?);
+        }
         Ok(())
     }
 
@@ -121,7 +123,7 @@ impl Reporting {
     fn goes_on(&self, span: &SpanData) -> bool {
         self.live.is_off.load(Ordering::Relaxed)
             || self.is_exempt(span)
-            || self.live.limiter.try_acquire().is_ok()
+            || self.live.limit.try_acquire().is_ok()
     }
 
     fn is_exempt(&self, span: &SpanData) -> bool {
@@ -165,7 +167,7 @@ impl Reporting {
 impl fmt::Debug for Reporting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reporting")
-            .field("limiter", &self.live.limiter)
+            .field("limit", &self.live.limit)
             .field("counts", &self.counts)
             .finish_non_exhaustive()
     }
@@ -196,7 +198,7 @@ impl fmt::Debug for Reporting {
 /// controls.set_exempt(|span| span.name == "page");
 /// (0..3).for_each(|_| page()); // all are
 /// controls.set_exempt(|_| false);
-/// controls.set_quota("2/h".parse()?); // the token of the one is spent, and the second has not flowed in yet
+/// controls.set_quota("2/h".parse()?)?; // the token of the one is spent, and the second has not flowed in yet
 /// page();
 /// assert_eq!((counts.reported(), counts.dropped()), (7, 3));
 /// # Ok::<(), flowgate::QuotaError>(())
@@ -205,24 +207,29 @@ impl fmt::Debug for Reporting {
 pub struct ReportControls(Arc<Live>);
 
 impl ReportControls {
-    /// Replaces the quota. Tokens are kept, up to the new burst.
+    /// Replaces the quota. Tokens are kept, up to the new burst, unless a limit that was given treats them differently.
     ///
     /// ```
     /// # use flowgate_otel::RateLimitedExporter;
     /// # use opentelemetry_sdk::trace::InMemorySpanExporter;
     /// let exporter = RateLimitedExporter::new(InMemorySpanExporter::default(), "500/s".parse()?);
     /// let controls = exporter.controls();
-    /// controls.set_quota("50/s burst 100".parse()?);
-    /// assert_eq!(controls.quota().to_string(), "50/s burst 100");
+    /// controls.set_quota("50/s burst 100".parse()?)?;
+    /// assert_eq!(controls.quota(), Some("50/s burst 100".parse()?));
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn set_quota(&self, quota: Quota) {
-        self.0.limiter.set_quota_with(quota, Carry::Kept);
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of [`ImmediateLimit::replace_quota`](flowgate::ImmediateLimit::replace_quota), and changes nothing, if the
+    /// limit was given and does not accept the quota. A limit that was made of a quota accepts every other quota.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        self.0.limit.set_quota(quota)
     }
 
-    /// Returns the quota.
-    pub fn quota(&self) -> Quota {
-        self.0.limiter.quota()
+    /// Returns the quota; `None` if a limit that was given has no quota.
+    pub fn quota(&self) -> Option<Quota> {
+        self.0.limit.quota()
     }
 
     /// Turns the limit on or off. While it is off, every span goes on without taking a token.

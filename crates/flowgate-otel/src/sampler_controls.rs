@@ -1,6 +1,6 @@
 use crate::rate_limiting::RateLimitingSampler;
 use crate::target_rate::TargetRateSampler;
-use flowgate::Quota;
+use flowgate::{Quota, QuotaError};
 use std::fmt;
 
 /// Changes a sampler while it is in use; made by [`RateLimitingSampler::controls`] and [`TargetRateSampler::controls`].
@@ -48,22 +48,30 @@ impl SamplerControls {
     /// ```
     /// # use flowgate_otel::TargetRateSampler;
     /// let controls = TargetRateSampler::new("100/s".parse()?).controls();
-    /// controls.set_quota("10/s".parse()?);
-    /// assert_eq!(controls.quota().to_string(), "10/s");
+    /// controls.set_quota("10/s".parse()?)?;
+    /// assert_eq!(controls.quota(), Some("10/s".parse()?));
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
-    pub fn set_quota(&self, quota: Quota) {
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of [`RateLimitingSampler::set_quota`]. Only [limits that were
+    /// given](RateLimitingSampler::with_limit) return one.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         match &self.0 {
             Sampler::RateLimiting(sampler) => sampler.set_quota(quota),
-            Sampler::TargetRate(sampler) => sampler.set_quota(quota),
+            Sampler::TargetRate(sampler) => {
+                sampler.set_quota(quota);
+                Ok(())
+            }
         }
     }
 
-    /// Returns the quota.
-    pub fn quota(&self) -> Quota {
+    /// Returns the quota; `None` if a limit that was given has no quota.
+    pub fn quota(&self) -> Option<Quota> {
         match &self.0 {
             Sampler::RateLimiting(sampler) => sampler.quota(),
-            Sampler::TargetRate(sampler) => sampler.quota(),
+            Sampler::TargetRate(sampler) => Some(sampler.quota()),
         }
     }
 

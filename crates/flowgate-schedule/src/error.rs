@@ -77,7 +77,7 @@ impl fmt::Display for ScheduleError {
             }
             ScheduleError::AmplitudeAboveMean { amplitude, mean } => write!(
                 f,
-                "an amplitude of {amplitude} exceeds the mean {mean}: type at most {mean}"
+                "an amplitude of {amplitude} exceeds the mean {mean}: write at most {mean}"
             ),
             ScheduleError::SwingTooFast { amplitude, mean } => write!(
                 f,

@@ -38,6 +38,7 @@
 
 mod bursts;
 mod error;
+mod length;
 mod poisson;
 mod replay;
 mod schedule;

@@ -189,7 +189,7 @@ impl Schedule {
         Schedule::segments(&[Segment { duration, from, to }])
     }
 
-    /// Creates a schedule of up to [`MAX_SEGMENTS`] steps, ramps and pauses.
+    /// Creates a schedule of up to [`MAX_SEGMENTS`](crate::MAX_SEGMENTS) steps, ramps and pauses.
     ///
     /// A fraction of a request is carried into the next segment: three segments of a third of a request send one in
     /// total. The number of requests up to the end of a segment is rounded up. The total is rounded down, but is at
@@ -289,8 +289,8 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// Returns an error if more than [`MAX_POISSON`] requests are expected, or if the last would be scheduled more than
-    /// 584 years after the start.
+    /// Returns an error if more than [`MAX_POISSON`](crate::MAX_POISSON) requests are expected, or if the last would be
+    /// scheduled more than 584 years after the start.
     ///
     /// # Performance
     ///

@@ -6,6 +6,7 @@ use std::time::Duration;
 use flowgate::Quota;
 
 use crate::error::ScheduleError;
+use crate::length::Length;
 use crate::schedule::period_ns;
 use crate::search::least;
 
@@ -244,16 +245,18 @@ impl fmt::Display for Segments {
         const SHOWN: usize = 4;
         let rate = |rate: Option<Quota>| rate.map_or("0".to_owned(), |rate| rate.to_string());
         if let [Segment { duration, from, to }] = self.asked[..] {
-            return write!(f, "{} to {} in {duration:?}", rate(from), rate(to));
+            let duration = Length(duration);
+            return write!(f, "{} to {} in {duration}", rate(from), rate(to));
         }
         if self.asked.len() > SHOWN {
             let lengths = self.asked.iter().map(|segment| segment.duration);
-            let length: Duration = lengths.sum();
-            return write!(f, "plan of {} parts in {length:?}", self.asked.len());
+            let length = Length(lengths.sum());
+            return write!(f, "plan of {} parts in {length}", self.asked.len());
         }
         for (index, segment) in self.asked.iter().enumerate() {
             let gap = if index == 0 { "" } else { ", " };
-            write!(f, "{gap}{:?} at {}", segment.duration, rate(segment.from))?;
+            let duration = Length(segment.duration);
+            write!(f, "{gap}{duration} at {}", rate(segment.from))?;
             if segment.to != segment.from {
                 write!(f, " to {}", rate(segment.to))?;
             }

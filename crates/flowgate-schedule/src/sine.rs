@@ -7,6 +7,7 @@ use std::time::Duration;
 use flowgate::Quota;
 
 use crate::error::ScheduleError;
+use crate::length::Length;
 use crate::schedule::{per_ns, period_ns, whole_ns};
 use crate::search::least;
 
@@ -135,7 +136,7 @@ impl Sine {
 
 impl fmt::Display for Sine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let period = Duration::from_nanos(self.period_ns);
-        write!(f, "{} ± {} every {period:?}", self.mean, self.amplitude)
+        let period = Length(Duration::from_nanos(self.period_ns));
+        write!(f, "{} ± {} every {period}", self.mean, self.amplitude)
     }
 }

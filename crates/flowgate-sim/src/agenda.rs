@@ -12,9 +12,15 @@ pub(crate) struct Agenda<E> {
 
 #[derive(Debug)]
 struct Entry<E> {
-    at_ns: u64,
-    number: u64,
+    /// The time, and below it the number of events that were entered before: one comparison instead of two.
+    key: u128,
     event: E,
+}
+
+impl<E> Entry<E> {
+    fn at_ns(&self) -> u64 {
+        (self.key >> 64) as u64
+    }
 }
 
 impl<E> Agenda<E> {
@@ -26,29 +32,29 @@ impl<E> Agenda<E> {
     }
 
     pub(crate) fn enter(&mut self, at_ns: u64, event: E) {
-        let number = self.entered;
+        let key = u128::from(at_ns) << 64 | u128::from(self.entered);
         self.entered += 1;
-        self.heap.push(Reverse(Entry {
-            at_ns,
-            number,
-            event,
-        }));
+        self.heap.push(Reverse(Entry { key, event }));
     }
 
     /// The time of the next event.
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse(entry)| entry.at_ns)
+        self.heap.peek().map(|Reverse(entry)| entry.at_ns())
     }
 
     pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
         let Reverse(entry) = self.heap.pop()?;
-        Some((entry.at_ns, entry.event))
+        Some((entry.at_ns(), entry.event))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
     }
 }
 
 impl<E> PartialEq for Entry<E> {
     fn eq(&self, other: &Self) -> bool {
-        (self.at_ns, self.number) == (other.at_ns, other.number)
+        self.key == other.key
     }
 }
 
@@ -62,7 +68,7 @@ impl<E> PartialOrd for Entry<E> {
 
 impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at_ns, self.number).cmp(&(other.at_ns, other.number))
+        self.key.cmp(&other.key)
     }
 }
 

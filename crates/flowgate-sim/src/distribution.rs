@@ -5,9 +5,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::TextError;
 use crate::random::Random;
-use crate::text::{duration, number, share};
+use crate::text::{duration, in_percent, in_words, number, share};
 
 /// A distribution of durations.
 ///
@@ -27,7 +29,8 @@ use crate::text::{duration, number, share};
 /// assert_eq!(service.to_string(), "bimodal 5ms 50ms 10%");
 /// # Ok::<(), flowgate_sim::TextError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Distribution(Kind);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +46,7 @@ enum Kind {
         rare: Duration,
         share: f64,
     },
-    Sampled(Arc<[Duration]>),
+    Empirical(Arc<[Duration]>),
 }
 
 impl Distribution {
@@ -57,9 +60,11 @@ impl Distribution {
         Self(Kind::Exponential(mean))
     }
 
-    /// One of `samples`, each with the same probability; always 0 if there are none.
-    pub fn sampled(samples: impl Into<Arc<[Duration]>>) -> Self {
-        Self(Kind::Sampled(samples.into()))
+    /// One of `durations`, each with the same probability; always 0 if there are none.
+    ///
+    /// [`DurationReader`](crate::DurationReader) reads them from a file.
+    pub fn empirical(durations: impl Into<Arc<[Duration]>>) -> Self {
+        Self(Kind::Empirical(durations.into()))
     }
 
     /// Returns the mean.
@@ -69,9 +74,10 @@ impl Distribution {
             Kind::Bimodal { usual, rare, share } => {
                 nanos(usual.as_nanos() as f64 * (1.0 - share) + rare.as_nanos() as f64 * share)
             }
-            Kind::Sampled(samples) => {
-                let sum: u128 = samples.iter().map(Duration::as_nanos).sum();
-                nanos(sum as f64 / samples.len().max(1) as f64)
+            Kind::Empirical(durations) => {
+                let sum: u128 = durations.iter().map(Duration::as_nanos).sum();
+                let count = durations.len().max(1) as u128;
+                Duration::from_nanos(u64::try_from((sum + count / 2) / count).unwrap_or(u64::MAX))
             }
         }
     }
@@ -91,8 +97,10 @@ impl Distribution {
                 true => whole(*rare),
                 false => whole(*usual),
             },
-            Kind::Sampled(samples) if samples.is_empty() => 0,
-            Kind::Sampled(samples) => whole(samples[random.below(samples.len() as u64) as usize]),
+            Kind::Empirical(durations) if durations.is_empty() => 0,
+            Kind::Empirical(durations) => {
+                whole(durations[random.below(durations.len() as u64) as usize])
+            }
         }
     }
 }
@@ -133,14 +141,29 @@ impl FromStr for Distribution {
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Constant(duration) => write!(f, "{duration:?}"),
-            Kind::Exponential(mean) => write!(f, "exponential {mean:?}"),
-            Kind::Lognormal { mean, sigma } => write!(f, "lognormal {mean:?} {sigma}"),
+            Kind::Constant(duration) => f.write_str(&in_words(*duration)),
+            Kind::Exponential(mean) => write!(f, "exponential {}", in_words(*mean)),
+            Kind::Lognormal { mean, sigma } => write!(f, "lognormal {} {sigma}", in_words(*mean)),
             Kind::Bimodal { usual, rare, share } => {
-                write!(f, "bimodal {usual:?} {rare:?} {}%", share * 100.0)
+                let (usual, rare) = (in_words(*usual), in_words(*rare));
+                write!(f, "bimodal {usual} {rare} {}", in_percent(*share))
             }
-            Kind::Sampled(samples) => write!(f, "{} samples", samples.len()),
+            Kind::Empirical(durations) => write!(f, "{} recorded durations", durations.len()),
         }
+    }
+}
+
+impl TryFrom<String> for Distribution {
+    type Error = TextError;
+
+    fn try_from(text: String) -> Result<Self, TextError> {
+        text.parse()
+    }
+}
+
+impl From<Distribution> for String {
+    fn from(distribution: Distribution) -> Self {
+        distribution.to_string()
     }
 }
 
@@ -164,6 +187,21 @@ mod tests {
             let sum: u64 = (0..draws).map(|_| distribution.draw(&mut random)).sum();
             let error = (sum / draws) as f64 / distribution.mean().as_nanos() as f64 - 1.0;
             assert!(error.abs() < 0.01, "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn recorded_durations_are_drawn_with_the_same_probability() {
+        let durations = [1, 2, 4, 4].map(Duration::from_nanos);
+        let distribution = Distribution::empirical(durations);
+        assert_eq!(distribution.to_string(), "4 recorded durations");
+        let mut random = Random::new(1, Entity::Work, 0);
+        let mut counts = [0_u32; 5];
+        for _ in 0..40_000 {
+            counts[distribution.draw(&mut random) as usize] += 1;
+        }
+        for (drawn, expected) in counts.into_iter().zip([0, 10_000, 10_000, 0, 20_000]) {
+            assert!(drawn.abs_diff(expected) <= expected / 20, "{counts:?}");
         }
     }
 

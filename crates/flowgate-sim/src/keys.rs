@@ -1,8 +1,24 @@
 //! Whose requests there are.
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::TextError;
 use crate::random::Random;
+use crate::text::number;
+
+/// The most keys of a source.
+const MAX_KEYS: u64 = 100_000_000;
 
 /// A distribution of keys.
+///
+/// | text | keys |
+/// |---|---|
+/// | `one` | the same key for all requests |
+/// | `uniform 1000` | 1,000 keys with as many requests each |
+/// | `zipf 1000 1.1` | 1,000 keys of Zipf's law with this exponent |
 ///
 /// ```
 /// use flowgate_sim::Keys;
@@ -10,8 +26,13 @@ use crate::random::Random;
 /// let keys = Keys::zipf(1_000, 1.1); // the first key has by far the most requests
 /// assert_eq!(keys.count(), 1_000);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Keys(Kind);
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Keys {
+    kind: Kind,
+    /// The number of the first key.
+    first: u64,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -27,30 +48,113 @@ impl Keys {
 
     /// Creates `count` keys with as many requests each.
     pub fn uniform(count: u64) -> Self {
-        Self(Kind::Uniform(count.max(1)))
+        Self {
+            kind: Kind::Uniform(count.max(1)),
+            first: 0,
+        }
     }
 
     /// Creates keys of Zipf's law: few keys have most requests.
     ///
     /// Key number k, counted from 1, has requests in proportion to `k` to the power of −`exponent`.
     pub fn zipf(count: u64, exponent: f64) -> Self {
-        Self(Kind::Zipf(Zipf::new(count.max(1), exponent)))
+        Self {
+            kind: Kind::Zipf(Zipf::new(count.max(1), exponent)),
+            first: 0,
+        }
     }
 
     /// Returns the number of keys.
     pub fn count(&self) -> u64 {
-        match self.0 {
+        match self.kind {
             Kind::Uniform(count) => count,
             Kind::Zipf(zipf) => zipf.count,
         }
     }
 
+    /// Sets the number of the first key (default: 0). Sources with other numbers have other clients.
+    pub fn starting_at(mut self, first: u64) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// The number after the last key.
+    pub(crate) fn end(&self) -> u64 {
+        self.first.saturating_add(self.count())
+    }
+
+    /// The number of the first key.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Whether all requests have the same key.
+    pub(crate) fn is_one(&self) -> bool {
+        self.count() == 1
+    }
+
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
-        match self.0 {
-            Kind::Uniform(1) => 0,
-            Kind::Uniform(count) => random.below(count),
-            Kind::Zipf(zipf) => zipf.draw(random),
+        self.first
+            + match self.kind {
+                Kind::Uniform(1) => 0,
+                Kind::Uniform(count) => random.below(count),
+                Kind::Zipf(zipf) => zipf.draw(random),
+            }
+    }
+}
+
+/// One key for all requests.
+impl Default for Keys {
+    fn default() -> Self {
+        Self::one()
+    }
+}
+
+impl FromStr for Keys {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let count = |count: &str| match count.parse() {
+            Ok(count) if (1..=MAX_KEYS).contains(&count) => Ok(count),
+            _ => Err(TextError::new(
+                text,
+                format!("the number of keys is from 1 to {MAX_KEYS}"),
+            )),
+        };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            ["one"] => Ok(Self::one()),
+            ["uniform", keys] => Ok(Self::uniform(count(keys)?)),
+            ["zipf", keys, exponent] => Ok(Self::zipf(count(keys)?, number(exponent, 0.0..=10.0)?)),
+            _ => Err(TextError::new(
+                text,
+                "not keys; write 'one', 'uniform 1000' or 'zipf 1000 1.1'",
+            )),
         }
+    }
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Uniform(1) => f.write_str("one"),
+            Kind::Uniform(count) => write!(f, "uniform {count}"),
+            Kind::Zipf(zipf) => write!(f, "zipf {} {}", zipf.count, zipf.exponent),
+        }
+    }
+}
+
+impl TryFrom<String> for Keys {
+    type Error = TextError;
+
+    fn try_from(text: String) -> Result<Self, TextError> {
+        text.parse()
+    }
+}
+
+impl From<Keys> for String {
+    fn from(keys: Keys) -> Self {
+        keys.to_string()
     }
 }
 

@@ -4,25 +4,44 @@
 #![doc(html_root_url = "https://docs.rs/flowgate-sim/0.1.0")]
 
 mod agenda;
+mod bound;
 mod distribution;
 mod error;
+mod key_table;
 mod keys;
+mod log;
 mod outcome;
 mod policy;
 mod random;
+mod run;
+mod scenario;
 mod server;
 mod simulation;
+mod suggest;
 mod text;
 mod traffic;
+mod windows;
 
+pub use bound::AdmissionBound;
 pub use distribution::Distribution;
 pub use error::TextError;
+pub use key_table::{KeyCounts, KeyTable};
 pub use keys::Keys;
-pub use outcome::{KeyCounts, Latency, OutcomeCounts, RunOutcome, TimeSlot};
+pub use log::{
+    DurationReader, LogError, LogFormat, LogKeys, LogProgress, LogReader, MalformedLine,
+    MalformedLines, RecordedDurations, RecordedLog,
+};
+pub use outcome::{Latency, OutcomeCounts, RunOutcome, SourceOutcome, StopReason, TimeSlot};
 pub use policy::{AdmissionPolicy, Decision, Held, LimiterPolicy, Request, Unprotected, Wait};
+pub use scenario::{
+    ArrivalsConfig, LimitConfig, LimiterText, LogOptions, PreparedScenario, Scenario,
+    ScenarioError, TrafficConfig,
+};
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
-pub use simulation::Simulation;
+pub use simulation::{Progress, Simulation};
+pub use suggest::{Search, Suggestion, Tried, Wish, suggest};
 pub use traffic::{Arrivals, Recorded, Retries, Traffic};
+pub use windows::{Peak, WorstWindow};
 
 /// Tests the examples of the README.
 #[cfg(doctest)]

@@ -1,13 +1,16 @@
 //! What came of a run.
 
-use std::collections::BTreeMap;
-use std::hash::Hasher;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::key_table::KeyTable;
+use crate::windows::WorstWindow;
+
 /// What came of a run under one policy.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunOutcome {
     /// The policy's name.
     pub policy: String,
@@ -15,21 +18,53 @@ pub struct RunOutcome {
     pub duration: Duration,
     /// When the last thing happened, since the start.
     pub ended: Duration,
+    /// Why the run ended before its time, if it did.
+    pub stopped: Option<StopReason>,
     /// The counts of the whole run.
     pub counts: OutcomeCounts,
     /// From the beginning of each operation to its answer, of those that were served.
     pub latency: Latency,
     /// The wait for the limiter, of those that waited and were admitted.
     pub wait: Latency,
-    /// The counts over time.
+    /// Each source of requests, in the order in which the simulation has them.
+    pub sources: Vec<SourceOutcome>,
+    /// The counts over time. The last slot has everything from its beginning on.
     pub slots: Vec<TimeSlot>,
     /// How long a slot is.
     pub slot: Duration,
     /// The counts of each key.
-    pub keys: BTreeMap<u64, KeyCounts>,
+    pub keys: KeyTable,
+    /// The most that was admitted in windows of the lengths that the simulation watches.
+    pub windows: Vec<WorstWindow>,
     /// How many events it took.
     pub events: u64,
     pub(crate) hash: u64,
+}
+
+/// Why a run ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StopReason {
+    /// It had as many events as [`Simulation::max_events`](crate::Simulation::max_events) allows.
+    Events,
+    /// As many operations and events were pending as [`Simulation::max_pending`](crate::Simulation::max_pending) allows.
+    Pending,
+    /// It was [interrupted](crate::Simulation::interrupt).
+    Interrupted,
+}
+
+/// What came of one source of requests.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SourceOutcome {
+    /// Its name.
+    pub name: String,
+    /// Its counts.
+    pub counts: OutcomeCounts,
+    /// From the start of each of its operations to the answer.
+    pub latency: Latency,
+    /// The wait for the limiter, of those that waited and were admitted.
+    pub wait: Latency,
 }
 
 /// Counts of operations and their attempts.
@@ -52,6 +87,10 @@ pub struct OutcomeCounts {
     pub queue_full: u64,
     /// Attempts that the server dropped from its queue after their deadline.
     pub expired: u64,
+    /// Attempts that their clients gave up while the server had them.
+    pub timed_out: u64,
+    /// Attempts that were served after their clients had given them up.
+    pub wasted: u64,
     /// Attempts that failed because the server was down.
     pub down: u64,
     /// Operations that were served within their deadline.
@@ -62,6 +101,25 @@ pub struct OutcomeCounts {
     pub failed: u64,
     /// Operations that were not over when the run ended.
     pub unfinished: u64,
+}
+
+impl AddAssign for OutcomeCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.attempts += other.attempts;
+        self.admitted += other.admitted;
+        self.refused += other.refused;
+        self.waited += other.waited;
+        self.queue_full += other.queue_full;
+        self.expired += other.expired;
+        self.timed_out += other.timed_out;
+        self.wasted += other.wasted;
+        self.down += other.down;
+        self.in_time += other.in_time;
+        self.late += other.late;
+        self.failed += other.failed;
+        self.unfinished += other.unfinished;
+    }
 }
 
 /// The counts of a part of the run.
@@ -80,15 +138,6 @@ pub struct TimeSlot {
     pub longest: Duration,
 }
 
-/// The counts of a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KeyCounts {
-    /// Its attempts.
-    pub attempts: u64,
-    /// Its attempts that were admitted.
-    pub admitted: u64,
-}
-
 /// A distribution of durations, to three digits.
 #[derive(Clone, Debug)]
 pub struct Latency(Histogram<u64>);
@@ -102,6 +151,12 @@ impl Latency {
 
     pub(crate) fn record(&mut self, ns: u64) {
         self.0.saturating_record(ns);
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        // All have the same bounds.
+        let added = self.0.add(&other.0);
+        debug_assert!(added.is_ok());
     }
 
     /// Returns how many durations it has.
@@ -127,8 +182,13 @@ impl Latency {
 
 impl RunOutcome {
     /// Returns the operations per second that were served within their deadline, while requests arrived.
+    ///
+    /// It is 0 if the run had no duration.
     pub fn goodput(&self) -> f64 {
-        self.counts.in_time as f64 / self.duration.as_secs_f64()
+        match self.duration.as_secs_f64() {
+            0.0 => 0.0,
+            seconds => self.counts.in_time as f64 / seconds,
+        }
     }
 
     /// Returns the share of the attempts that were refused, from 0 to 1.
@@ -140,14 +200,15 @@ impl RunOutcome {
     ///
     /// It is 1 if each key got as much, and 1/n if one of n got all.
     pub fn fairness(&self) -> f64 {
-        let (mut sum, mut squares) = (0.0, 0.0);
+        let (mut keys, mut sum, mut squares) = (0.0, 0.0, 0.0);
         for counts in self.keys.values() {
             let admitted = counts.admitted as f64;
+            keys += 1.0;
             sum += admitted;
             squares += admitted * admitted;
         }
         match squares > 0.0 {
-            true => sum * sum / (self.keys.len() as f64 * squares),
+            true => sum * sum / (keys * squares),
             false => 1.0,
         }
     }
@@ -168,20 +229,64 @@ impl RunHash {
     }
 
     pub(crate) fn note(&mut self, event: u8, at_ns: u64, what: u64) {
-        self.write(&[event]);
-        self.write(&at_ns.to_le_bytes());
-        self.write(&what.to_le_bytes());
+        self.byte(event);
+        self.number(at_ns);
+        self.number(what);
     }
-}
 
-impl Hasher for RunHash {
-    fn finish(&self) -> u64 {
+    pub(crate) fn finish(&self) -> u64 {
         self.0
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    fn byte(&mut self, byte: u8) {
+        self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(PRIME);
+    }
+
+    /// Eight bytes, the lowest first. Each of the zeros at the end only multiplies, and all of them do it in one step.
+    fn number(&mut self, number: u64) {
+        let zeros = number.leading_zeros() / 8;
+        for place in 0..8 - zeros {
+            self.byte((number >> (8 * place)) as u8);
+        }
+        self.0 = self.0.wrapping_mul(POWERS[zeros as usize]);
+    }
+}
+
+const PRIME: u64 = 0x0100_0000_01b3;
+
+/// The powers of [`PRIME`].
+const POWERS: [u64; 9] = {
+    let mut powers = [1_u64; 9];
+    let mut exponent = 1;
+    while exponent < powers.len() {
+        powers[exponent] = powers[exponent - 1].wrapping_mul(PRIME);
+        exponent += 1;
+    }
+    powers
+};
+
+#[cfg(test)]
+mod tests {
+    use super::{PRIME, RunHash};
+
+    #[test]
+    fn the_hash_is_that_of_all_bytes() {
+        for (at_ns, what) in [
+            (0, 0),
+            (1, 255),
+            (256, 1 << 40),
+            (u64::MAX, 0x0100_0000_0000_0000),
+        ] {
+            let mut hash = RunHash::new();
+            hash.note(b'a', at_ns, what);
+            let bytes = [b'a']
+                .into_iter()
+                .chain(at_ns.to_le_bytes())
+                .chain(what.to_le_bytes());
+            let plain = bytes.fold(RunHash::new().0, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+            });
+            assert_eq!(hash.finish(), plain);
         }
     }
 }

@@ -7,7 +7,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate::{Acquire, AnyKeyed, ConcurrencyLimit, Denied, Gate, Limiter};
+use flowgate::{
+    Acquire, AnyKeyed, ConcurrencyLimit, Denied, FixedWindow, Gate, Keyed, KeyedError,
+    KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind, ManualClock, OwnedPermit, Permit,
+    QuotaError, Timestamp,
+};
+
+use crate::bound::AdmissionBound;
 
 /// A request, as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,26 +46,50 @@ pub type Wait = Pin<Box<dyn Future<Output = Result<Held, Denied>>>>;
 
 /// What an admitted request holds until it is over, such as a permit. It is given back when this is dropped.
 #[derive(Default)]
-pub struct Held(Option<Box<dyn Any>>);
+pub struct Held(Holding);
+
+/// The usual ones need no memory of their own.
+#[derive(Default)]
+enum Holding {
+    #[default]
+    Nothing,
+    Permit {
+        _permit: OwnedPermit,
+    },
+    GatePermit {
+        _permit: Permit<Arc<Gate>>,
+    },
+    Other {
+        _held: Box<dyn Any>,
+    },
+}
 
 impl Held {
     /// Nothing.
     pub fn nothing() -> Self {
-        Self(None)
+        Self(Holding::Nothing)
     }
 
     /// Something that is dropped when the request is over.
     pub fn new(held: impl Any) -> Self {
-        Self(Some(Box::new(held)))
+        let _held: Box<dyn Any> = Box::new(held);
+        Self(Holding::Other { _held })
+    }
+
+    fn permit(_permit: OwnedPermit) -> Self {
+        Self(Holding::Permit { _permit })
+    }
+
+    fn gate_permit(_permit: Permit<Arc<Gate>>) -> Self {
+        Self(Holding::GatePermit { _permit })
     }
 }
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() {
-            "Held"
-        } else {
-            "Held(nothing)"
+        f.write_str(match self.0 {
+            Holding::Nothing => "Held(nothing)",
+            _ => "Held",
         })
     }
 }
@@ -86,6 +116,12 @@ pub trait AdmissionPolicy {
     fn finished(&mut self, request: &Request, took: Duration, is_served: bool) {
         let _ = (request, took, is_served);
     }
+
+    /// Returns the most tokens that are admitted in any window of this length, if there is such a bound (default: none).
+    fn bound(&self, window: Duration) -> Option<AdmissionBound> {
+        let _ = window;
+        None
+    }
 }
 
 /// No limit.
@@ -99,10 +135,24 @@ impl AdmissionPolicy for Unprotected {
 }
 
 /// A limiter of flowgate: for all requests, or for each key.
+///
+/// ```
+/// use flowgate::{LimiterConfig, ManualClock};
+/// use flowgate_sim::{AdmissionPolicy, LimiterPolicy};
+/// use std::time::Duration;
+///
+/// let config: LimiterConfig = "fixed 100/s".parse()?;
+/// let policy = LimiterPolicy::from_config(&config, &ManualClock::new())?;
+/// let bound = policy.bound(Duration::from_secs(1)).expect("a window has a bound");
+/// assert_eq!(bound.tokens, 199);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LimiterPolicy {
     limiter: AnyLimiter,
     longest_wait: Option<Duration>,
+    /// What the limiter, or that of each key, was made from.
+    config: Option<LimiterConfig>,
 }
 
 #[derive(Clone, Debug)]
@@ -114,6 +164,52 @@ enum AnyLimiter {
 }
 
 impl LimiterPolicy {
+    /// Creates the limiter that `config` describes. [`bound`](AdmissionPolicy::bound) reports what it guarantees.
+    ///
+    /// The windows of an `aligned` limiter begin with the run, so that each run is the same.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`] if a limiter of this kind does not accept the quotas.
+    pub fn from_config(config: &LimiterConfig, time: &ManualClock) -> Result<Self, QuotaError> {
+        let limiter: Arc<dyn Limiter> = match (config.kind(), config.quotas()) {
+            (LimiterKind::Aligned, Some(quotas)) if quotas.len() == 1 => {
+                let window = FixedWindow::builder(quotas.as_slice()[0]).clock(time);
+                Arc::new(window.align(Timestamp::ORIGIN).build()?)
+            }
+            _ => config.build_on(time)?,
+        };
+        Ok(Self {
+            config: Some(*config),
+            ..Self::rate(limiter)
+        })
+    }
+
+    /// Creates a limiter for each key, with room for `keys` active keys, as [`from_config`](Self::from_config) does.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`KeyedError`] if limiters of this kind do not accept the quotas, or if there is no room for that many keys.
+    pub fn from_keyed_config(
+        config: &KeyedLimiterConfig,
+        time: &ManualClock,
+        keys: usize,
+    ) -> Result<Self, KeyedError> {
+        let each = config.each();
+        let limiter = match (each.kind(), each.quotas()) {
+            (LimiterKind::Aligned, Some(quotas)) if quotas.len() == 1 => {
+                let windows = Keyed::fixed_window(quotas.as_slice()[0]).clock(time);
+                let windows = windows.align(Timestamp::ORIGIN).capacity(keys)?;
+                AnyKeyed::FixedWindow(Arc::new(windows))
+            }
+            _ => config.build_on(time, keys)?,
+        };
+        Ok(Self {
+            config: Some(each),
+            ..Self::keyed(limiter)
+        })
+    }
+
     /// Refuses what a rate limiter refuses.
     pub fn rate(limiter: Arc<dyn Limiter>) -> Self {
         Self::of(AnyLimiter::Rate(limiter))
@@ -134,7 +230,18 @@ impl LimiterPolicy {
         Self::of(AnyLimiter::Gate(gate))
     }
 
-    /// Lets requests wait for so long (default: they do not wait).
+    /// Sets how many requests may wait (default: a million). A limit for each key keeps its own bound.
+    pub fn max_waiters(self, requests: usize) -> Self {
+        match &self.limiter {
+            AnyLimiter::Rate(limiter) => _ = limiter.queue().set_max_waiters(requests),
+            AnyLimiter::Concurrency(limit) => _ = limit.queue().set_max_waiters(requests),
+            AnyLimiter::Gate(gate) => _ = gate.queue().set_max_waiters(requests),
+            AnyLimiter::Keyed(_) => {}
+        }
+        self
+    }
+
+    /// Lets requests wait for this long (default: they do not wait).
     pub fn wait(mut self, longest: Duration) -> Self {
         self.longest_wait = Some(longest);
         self
@@ -144,56 +251,68 @@ impl LimiterPolicy {
         Self {
             limiter,
             longest_wait: None,
+            config: None,
+        }
+    }
+
+    fn try_acquire(&self, request: &Request) -> Result<Held, Denied> {
+        let cost = request.cost;
+        match &self.limiter {
+            AnyLimiter::Rate(limiter) => limiter.try_acquire_n(cost).map(|()| Held::nothing()),
+            // Without a handle on the key's limiter, if that is possible.
+            AnyLimiter::Keyed(keyed) if cost == 1 => {
+                keyed.try_acquire(&request.key).map(|()| Held::nothing())
+            }
+            AnyLimiter::Keyed(keyed) => {
+                let limiter = keyed.key(&request.key);
+                limiter.try_acquire_n(cost).map(|()| Held::nothing())
+            }
+            AnyLimiter::Concurrency(limit) => limit.try_acquire_owned().map(Held::permit),
+            AnyLimiter::Gate(gate) => gate.try_acquire_owned().map(Held::gate_permit),
+        }
+    }
+
+    fn acquire(&self, request: &Request, patience: Duration) -> Wait {
+        let cost = request.cost;
+        match &self.limiter {
+            AnyLimiter::Rate(limiter) => {
+                let wait = Acquire::new(Arc::clone(limiter)).n(cost).within(patience);
+                Box::pin(async move { wait.await.map(|_| Held::nothing()) })
+            }
+            AnyLimiter::Keyed(keyed) => {
+                let limiter = keyed.key(&request.key);
+                let wait = Acquire::new(limiter).n(cost).within(patience);
+                Box::pin(async move { wait.await.map(|_| Held::nothing()) })
+            }
+            AnyLimiter::Concurrency(limit) => {
+                let wait = limit.acquire_owned().within(patience);
+                Box::pin(async move { wait.await.map(Held::permit) })
+            }
+            AnyLimiter::Gate(gate) => {
+                let wait = gate.acquire_owned().within(patience);
+                Box::pin(async move { wait.await.map(Held::gate_permit) })
+            }
         }
     }
 }
 
 impl AdmissionPolicy for LimiterPolicy {
     fn decide(&mut self, request: &Request) -> Decision {
-        let Some(longest) = self.longest_wait else {
-            let answer = match &self.limiter {
-                AnyLimiter::Rate(limiter) => limiter
-                    .try_acquire_n(request.cost)
-                    .map(|()| Held::nothing()),
-                AnyLimiter::Keyed(keyed) => {
-                    let limiter = keyed.key(&request.key);
-                    limiter
-                        .try_acquire_n(request.cost)
-                        .map(|()| Held::nothing())
-                }
-                AnyLimiter::Concurrency(limit) => limit.try_acquire_owned().map(Held::new),
-                AnyLimiter::Gate(gate) => gate.try_acquire_owned().map(Held::new),
-            };
-            return match answer {
-                Ok(held) => Decision::Admit(held),
-                Err(denied) => Decision::Refuse {
-                    retry_after: denied.retry_after(),
-                },
-            };
-        };
-        let patience = request
-            .patience
-            .map_or(longest, |patience| patience.min(longest));
-        let cost = request.cost;
-        Decision::Wait(match &self.limiter {
-            AnyLimiter::Rate(limiter) => {
-                let wait = Acquire::new(Arc::clone(limiter)).n(cost).within(patience);
-                Box::pin(async move { wait.await.map(|_| Held::nothing()) })
+        match (self.try_acquire(request), self.longest_wait) {
+            (Ok(held), _) => Decision::Admit(held),
+            (Err(denied), None) => Decision::Refuse {
+                retry_after: denied.retry_after(),
+            },
+            (Err(_), Some(longest)) => {
+                let patience = request.patience.unwrap_or(longest).min(longest);
+                Decision::Wait(self.acquire(request, patience))
             }
-            AnyLimiter::Keyed(keyed) => {
-                let wait = Acquire::new(keyed.key(&request.key))
-                    .n(cost)
-                    .within(patience);
-                Box::pin(async move { wait.await.map(|_| Held::nothing()) })
-            }
-            AnyLimiter::Concurrency(limit) => {
-                let wait = limit.acquire_owned().within(patience);
-                Box::pin(async move { wait.await.map(Held::new) })
-            }
-            AnyLimiter::Gate(gate) => {
-                let wait = gate.acquire_owned().within(patience);
-                Box::pin(async move { wait.await.map(Held::new) })
-            }
-        })
+        }
+    }
+
+    fn bound(&self, window: Duration) -> Option<AdmissionBound> {
+        let tokens = AdmissionBound::of_config(self.config.as_ref()?, window)?;
+        let is_per_key = matches!(self.limiter, AnyLimiter::Keyed(_));
+        Some(AdmissionBound { tokens, is_per_key })
     }
 }

@@ -3,22 +3,30 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use flowgate::Quota;
+use serde::{Deserialize, Deserializer, de};
 
 use crate::error::TextError;
 
-/// A duration such as `10ms`, `1.5s` or `2min`, with the units of a [`Quota`].
+/// A duration such as `10ms`, `1.5s`, `1m30s` or `0s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, TextError> {
-    // The same grammar, as the period of a quota.
-    let quota: Result<Quota, _> = format!("1/{text}").parse();
-    let is_plain = text.starts_with(|first: char| first.is_ascii_digit()) && !text.contains(' ');
-    match quota {
-        Ok(quota) if is_plain && quota.count() == 1 => Ok(quota.period()),
-        _ => Err(TextError::new(
-            text,
-            "not a duration; write '10ms', '2s' or '1min'",
-        )),
+    let wrong = || TextError::new(text, "not a duration; write '10ms', '2s' or '1m30s'");
+    let text = text.trim();
+    // One number with a unit may have a fraction.
+    let units = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = &text[..text.len() - units.len()];
+    if !number.contains('.') {
+        return humantime::parse_duration(text).map_err(|_| wrong());
     }
+    let unit = humantime::parse_duration(&format!("1{units}")).map_err(|_| wrong())?;
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * unit.as_secs_f64()).map_err(|_| wrong())
+}
+
+/// A duration as [`duration`] reads it.
+pub(crate) fn in_words(duration: Duration) -> String {
+    humantime::format_duration(duration)
+        .to_string()
+        .replace(' ', "")
 }
 
 /// A number within a range.
@@ -45,5 +53,100 @@ pub(crate) fn share(text: &str) -> Result<f64, TextError> {
     match number {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err(TextError::new(text, "not a share from '0%' to '100%'")),
+    }
+}
+
+/// A share as [`share`] reads it.
+pub(crate) fn in_percent(share: f64) -> String {
+    // Without the digits that a conversion adds: 7 % is not 7.000000000000001 %.
+    format!("{}%", (share * 100.0 * 1e9).round() / 1e9)
+}
+
+/// Durations and shares as texts in files.
+pub(crate) mod as_text {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::{duration, in_words};
+
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&in_words(*duration))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        duration(&String::deserialize(from)?).map_err(de::Error::custom)
+    }
+
+    pub(crate) mod option {
+        use std::time::Duration;
+
+        use serde::{Deserializer, Serializer};
+
+        pub(crate) fn serialize<S: Serializer>(
+            duration: &Option<Duration>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            match duration {
+                Some(duration) => super::serialize(duration, to),
+                None => to.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Duration>, D::Error> {
+            super::deserialize(from).map(Some)
+        }
+    }
+}
+
+/// A share as text in files.
+pub(crate) mod share_as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::{in_percent, share};
+
+    pub(crate) fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.serialize_str(&in_percent(*value)),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        let text = String::deserialize(from)?;
+        share(&text).map(Some).map_err(de::Error::custom)
+    }
+}
+
+/// Reads a number that is 1 or more.
+pub(crate) fn at_least_one<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    match u32::deserialize(from)? {
+        0 => Err(de::Error::custom("is 0; write 1 or more")),
+        number => Ok(number),
+    }
+}
+
+/// Reads a factor that is 1 or more.
+pub(crate) fn at_least_one_times<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    within(from, 1.0..=100.0)
+}
+
+/// Reads a number from 0 to 1.
+pub(crate) fn from_0_to_1<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    within(from, 0.0..=1.0)
+}
+
+fn within<'de, D: Deserializer<'de>>(from: D, range: RangeInclusive<f64>) -> Result<f64, D::Error> {
+    let number = f64::deserialize(from)?;
+    match range.contains(&number) {
+        true => Ok(number),
+        false => {
+            let (start, end) = range.into_inner();
+            Err(de::Error::custom(format!(
+                "{number}: write a number from {start} to {end}"
+            )))
+        }
     }
 }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate_schedule::Schedule;
+use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
 use crate::keys::Keys;
+use crate::text::{as_text, at_least_one, at_least_one_times, share_as_text};
 
 /// A source of requests.
 ///
@@ -29,6 +31,7 @@ pub struct Traffic {
     pub(crate) keys: Keys,
     pub(crate) cost: u64,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) retries: Option<Retries>,
 }
 
@@ -61,14 +64,33 @@ pub struct Recorded {
 }
 
 /// What a client does after a refusal or a failure.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Retries {
+    #[serde(deserialize_with = "at_least_one")]
     pub(crate) attempts: u32,
+    #[serde(with = "as_text")]
     pub(crate) backoff: Duration,
+    #[serde(default = "twice", deserialize_with = "at_least_one_times")]
     pub(crate) factor: f64,
+    #[serde(default = "yes", rename = "jitter")]
     pub(crate) has_jitter: bool,
+    #[serde(default = "yes")]
     pub(crate) heeds_retry_after: bool,
+    #[serde(
+        default,
+        with = "share_as_text",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) budget: Option<f64>,
+}
+
+fn twice() -> f64 {
+    2.0
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Traffic {
@@ -80,6 +102,7 @@ impl Traffic {
             keys: Keys::one(),
             cost: 1,
             deadline: None,
+            attempt_timeout: None,
             retries: None,
         }
     }
@@ -107,7 +130,15 @@ impl Traffic {
         self
     }
 
-    /// Sets that clients try again after a refusal or a failure (default: they do not).
+    /// Sets how long a client waits for each attempt (default: until the deadline).
+    ///
+    /// After that it tries again, if it has retries left. The server still serves the attempt that was abandoned.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets that clients try again after a refusal, failure or timeout (default: no).
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = Some(retries);
         self

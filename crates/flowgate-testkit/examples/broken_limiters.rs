@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let (name, more) = (arguments.next(), arguments.next());
     let mut selected = broken_limiters();
     if more.is_some() {
-        eprintln!("broken_limiters: type at most one NAME");
+        eprintln!("broken_limiters: write at most one NAME");
         return ExitCode::from(2);
     }
     if let Some(name) = name {
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
                 .map(|limiter| limiter.name)
                 .collect();
             eprintln!(
-                "broken_limiters: '{name}' is unknown: type one of {}",
+                "broken_limiters: '{name}' is unknown: write one of {}",
                 names.join(", ")
             );
             return ExitCode::from(2);

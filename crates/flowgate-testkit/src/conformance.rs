@@ -2,7 +2,7 @@
 //!
 //! A subject declares its [kind](Kind) of bound and its operations. The suite draws random histories of these
 //! operations, and judges the answers by each contract. A finding names the contract, and shows the shortest history
-//! that violates it.
+//! that violates it. [flowgate's guide](flowgate::guide::guarantees) defines the contracts.
 //!
 //! | contract | judged by |
 //! |---|---|
@@ -45,7 +45,7 @@ const HISTORY_LEN: usize = 40;
 /// Number of additional histories after a failure, in search of a shorter one.
 const SEARCH: u64 = 100;
 
-/// Contract that [`check_contract`] can judge.
+/// Contract that [`check_contract`] can judge, one of [flowgate's guarantees](flowgate::guide::guarantees).
 ///
 /// ```
 /// use flowgate_testkit::conformance::{Contract, check_contract};

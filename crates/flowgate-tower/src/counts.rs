@@ -151,9 +151,8 @@ impl CountsHandle {
         })
     }
 
-    /// The counts of requests of no class.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn of_others(&self) -> Counts {
+    /// Returns the counts of requests of no [class](crate::LimitLayer::classes); without classes, of all requests.
+    pub fn of_others(&self) -> Counts {
         let others = self
             .classes
             .as_ref()

@@ -353,7 +353,7 @@ impl<L: Limits> LimitLayer<L> {
     /// let response = layer.layer(service_fn(answer)).oneshot(Request::new(String::new())).await?;
     /// assert_eq!(response.status(), 200);
     /// let why = response.headers()["x-would-be-limited"].to_str()?;
-    /// assert_eq!(why, "as many as the limit `default` allows are under way");
+    /// assert_eq!(why, "all permits of the limit `default` are in use");
     /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```

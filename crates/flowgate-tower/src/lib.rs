@@ -147,6 +147,7 @@
 //! | `tonic` | no | [`by::peer_address`] reads tonic's `TcpConnectInfo` |
 //! | `hyper` | no | [`by::peer_address`] reads a bare `SocketAddr` in the request's extensions |
 //! | `metrics` | no | `LayerMetrics`, for the facade of the crate `metrics` |
+//! | `retry` | no | `ClientLayer::retry_budget`, and tower's trait of budgets |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![doc(html_root_url = "https://docs.rs/flowgate-tower/0.1.0")]

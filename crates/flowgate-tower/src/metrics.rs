@@ -31,6 +31,8 @@ use std::fmt;
 /// No request publishes anything. Call [`record`](Self::record) at intervals, for example every ten seconds, or whenever the
 /// metrics are collected. Layers of one name add up.
 ///
+/// For OpenTelemetry, `register_layer_metrics` of flowgate-otel does the same.
+///
 /// ```
 /// use flowgate::Keyed;
 /// use flowgate_tower::{LayerMetrics, LimitLayer, by};

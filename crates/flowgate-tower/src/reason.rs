@@ -46,6 +46,7 @@ impl<'a> Reason<'a> {
                 if denied.is_table_full()
                     || denied.is_closed()
                     || denied.is_outage()
+                    || denied.is_throttled()
                     || is_servers && !self.is_the_clients
                 {
                     StatusCode::SERVICE_UNAVAILABLE
@@ -189,15 +190,17 @@ impl fmt::Display for Reason<'_> {
                 )
             }
             Cause::Denied(denied) if denied.is_never() => {
-                write!(f, "it takes more than the limit `{name}` ever has at once")
+                write!(f, "it takes more than the limit `{name}` ever allows")
             }
             Cause::Denied(denied) => {
                 if denied.is_outage() {
                     write!(f, "the limit `{name}` could not be checked")?;
                 } else if denied.is_closed() {
                     write!(f, "the limit `{name}` is closed")?;
+                } else if denied.is_throttled() {
+                    write!(f, "the backend of `{name}` refuses too many requests")?;
                 } else if denied.is_busy() {
-                    write!(f, "as many as the limit `{name}` allows are under way")?;
+                    write!(f, "all permits of the limit `{name}` are in use")?;
                 } else if denied.is_queue_full() {
                     write!(f, "too many wait for the limit `{name}`")?;
                 } else if denied.is_table_full() {

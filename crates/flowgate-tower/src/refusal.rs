@@ -116,7 +116,7 @@ impl Refusal {
     ///
     /// let denied = ConcurrencyLimit::new(0).try_acquire().unwrap_err();
     /// let refusal = Refusal::from(denied).name("exports");
-    /// assert_eq!(refusal.to_string(), "as many as the limit `exports` allows are under way");
+    /// assert_eq!(refusal.to_string(), "all permits of the limit `exports` are in use");
     /// ```
     #[must_use]
     pub fn name(self, name: &str) -> Self {
@@ -272,7 +272,7 @@ impl Refusal {
     ///
     /// let denied = ConcurrencyLimit::new(0).try_acquire().unwrap_err();
     /// let response = Refusal::from(denied).response();
-    /// assert_eq!(response.body(), "as many as the limit `default` allows are under way\n");
+    /// assert_eq!(response.body(), "all permits of the limit `default` are in use\n");
     /// ```
     pub fn response(&self) -> Response<Bytes> {
         self.with_fields(self.reason().text_response())

@@ -1,8 +1,10 @@
 use crate::filter::RateLimitFilter;
-use crate::limits::{Limits, Values};
-use flowgate::{Clock, KeyedError, Quota};
+use crate::limits::{LimitOf, Limits, Values};
+use flowgate::{Clock, ImmediateLimit, KeyedError, Quota};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
-use tracing_core::Level;
+use tracing_core::{Level, Metadata};
 
 /// The silence unless another one is set.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
@@ -12,6 +14,7 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 /// | setting | default |
 /// |---|---|
 /// | [`by_field`](Self::by_field) | each callsite has a limit |
+/// | [`limit_of`](Self::limit_of) | every callsite has a limit of the quota |
 /// | [`exempt`](Self::exempt) | no level |
 /// | [`silence`](Self::silence) | 1 min |
 /// | [`clock`](Self::clock) | [`Clock::system`] |
@@ -38,13 +41,14 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 /// assert_eq!(limit.suppressed(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder builds nothing until `build` is called"]
 pub struct RateLimitFilterBuilder {
     quota: Quota,
     clock: Clock,
     exempt: Option<Level>,
     field: Option<(&'static str, usize)>,
+    limit_of: Option<Arc<LimitOf>>,
     silence: Duration,
 }
 
@@ -55,6 +59,7 @@ impl RateLimitFilterBuilder {
             clock: Clock::system(),
             exempt: None,
             field: None,
+            limit_of: None,
             silence: SILENCE,
         }
     }
@@ -88,6 +93,49 @@ impl RateLimitFilterBuilder {
     /// ```
     pub fn by_field(mut self, name: &'static str, values: usize) -> Self {
         self.field = Some((name, values));
+        self
+    }
+
+    /// Chooses the limit of each callsite.
+    ///
+    /// The function is called once for each callsite, at its first event that is limited by callsite. It returns any limit
+    /// that decides without waiting, or `None` for a limit of the filter's quota. It must not log.
+    ///
+    /// Callsites can share a limit. A limit that the function returns keeps its own clock, and
+    /// [`FilterControls::set_quota`](crate::FilterControls::set_quota) does not change it.
+    ///
+    /// ```
+    /// use flowgate::{ImmediateLimit, TokenBucket};
+    /// use flowgate_tracing::RateLimitFilter;
+    /// use std::sync::Arc;
+    /// use tracing_core::Level;
+    /// use tracing_subscriber::prelude::*;
+    ///
+    /// // All lines of level DEBUG together: 2 per hour. Every other line: 1 per hour.
+    /// let debug: Arc<dyn ImmediateLimit> = Arc::new(TokenBucket::new("2/h".parse()?));
+    /// let limit = RateLimitFilter::builder("1/h".parse()?)
+    ///     .limit_of(move |callsite| (*callsite.level() == Level::DEBUG).then(|| Arc::clone(&debug)))
+    ///     .build()?;
+    /// let log = tracing_subscriber::registry()
+    ///     .with(limit.clone().over(tracing_subscriber::fmt::layer()));
+    /// tracing::subscriber::with_default(log, || {
+    ///     for _ in 0..2 {
+    ///         tracing::debug!("cache miss"); // twice
+    ///         tracing::info!("started"); // once
+    ///     }
+    ///     tracing::debug!("cache hit"); // not at all: nothing is left for level DEBUG
+    /// });
+    /// assert_eq!(limit.suppressed(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn limit_of(
+        mut self,
+        limit: impl Fn(&'static Metadata<'static>) -> Option<Arc<dyn ImmediateLimit>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.limit_of = Some(Arc::new(limit));
         self
     }
 
@@ -203,6 +251,18 @@ impl RateLimitFilterBuilder {
             None => None,
         };
         let limits = Limits::new(self.quota, self.clock, self.exempt, values, self.silence);
-        Ok(RateLimitFilter::of(limits))
+        Ok(RateLimitFilter::of(limits.with_limit_of(self.limit_of)))
+    }
+}
+
+impl fmt::Debug for RateLimitFilterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimitFilterBuilder")
+            .field("quota", &self.quota)
+            .field("clock", &self.clock)
+            .field("exempt", &self.exempt)
+            .field("field", &self.field)
+            .field("silence", &self.silence)
+            .finish_non_exhaustive()
     }
 }

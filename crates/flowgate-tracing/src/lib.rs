@@ -48,7 +48,24 @@
 //! # Change while it is in use
 //!
 //! [`controls`](RateLimitFilter::controls) returns a handle that changes the quota and the exempt level, and turns the filter off
-//! and on.
+//! and on:
+//!
+//! ```
+//! use flowgate_tracing::RateLimitFilter;
+//! use tracing_core::Level;
+//! use tracing_subscriber::prelude::*;
+//!
+//! let limit = RateLimitFilter::new("5/min burst 10".parse()?);
+//! let controls = limit.controls(); // for the task that reloads the configuration
+//! tracing_subscriber::registry()
+//!     .with(limit.over(tracing_subscriber::fmt::layer()))
+//!     .init();
+//!
+//! controls.set_quota("60/min burst 100".parse()?)?;
+//! controls.set_exempt(Some(Level::ERROR)); // log every error
+//! controls.set_enabled(false); // log everything
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # By a field's value
 //!
@@ -65,6 +82,11 @@
 //!     .build()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Limits of your own
+//!
+//! [`limit_of`](RateLimitFilterBuilder::limit_of) chooses the limit of each callsite: another quota for a level or a target, one
+//! limit that several callsites share, or your own implementation of [`flowgate::ImmediateLimit`].
 //!
 //! # Together with other filters
 //!
@@ -91,6 +113,7 @@
 //! | setting | default | set by |
 //! |---|---|---|
 //! | limit for | each callsite | [`by_field`](RateLimitFilterBuilder::by_field) |
+//! | limit | a token bucket of the quota | [`limit_of`](RateLimitFilterBuilder::limit_of) |
 //! | burst | the quota's burst, or its count | |
 //! | exempt | no level | [`exempt`](RateLimitFilterBuilder::exempt) |
 //! | silence is reported after | 1 min | [`silence`](RateLimitFilterBuilder::silence) |

@@ -110,6 +110,8 @@ pub struct FilterControls(pub(crate) Arc<Limits>);
 impl FilterControls {
     /// Replaces the quota of all callsites and of all values of the field. Tokens that were taken stay taken.
     ///
+    /// It does not change limits that [the program gave](crate::RateLimitFilterBuilder::limit_of).
+    ///
     /// ```
     /// # use flowgate_tracing::RateLimitFilter;
     /// let controls = RateLimitFilter::new("1/h".parse()?).controls();

@@ -29,7 +29,7 @@ use crate::{Alignment, DetectedKind};
 /// assert_eq!(expected.to_string(), "sliding 100/s");
 /// assert_eq!(
 ///     "bucket 100/s".parse::<ExpectedLimit>().unwrap_err().to_string(),
-///     "\"bucket\" is not an algorithm: type one of token, queue, fixed, sliding, approximate"
+///     "\"bucket\" is not an algorithm: write one of token, queue, fixed, sliding, approximate"
 /// );
 /// # Ok::<(), flowgate_verify::ExpectedLimitError>(())
 /// ```
@@ -192,11 +192,11 @@ impl fmt::Display for ExpectedLimitError {
         match self {
             Self::DetectedKind(name) => {
                 let kinds = ExpectedKind::ALL.map(ExpectedKind::name).join(", ");
-                write!(f, "{name:?} is not an algorithm: type one of {kinds}")
+                write!(f, "{name:?} is not an algorithm: write one of {kinds}")
             }
             Self::Quota(error) => error.fmt(f),
             Self::Burst(kind) => {
-                write!(f, "a {kind} window has no burst: type '{kind} 100/s'")
+                write!(f, "a {kind} window has no burst: write '{kind} 100/s'")
             }
         }
     }

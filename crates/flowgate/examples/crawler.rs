@@ -17,7 +17,7 @@ const HURRY: Duration = Duration::from_millis(30);
 async fn main() -> Result<(), Box<dyn Error>> {
     let site = Gate::builder()
         .limit("pages per second", LeakyBucket::new("20/s".parse()?))
-        .limit("at once", ConcurrencyLimit::new(3))
+        .limit("in flight", ConcurrencyLimit::new(3))
         .build()?;
     let site = Arc::new(site);
     let began = Instant::now();
@@ -50,7 +50,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if let Err(denied) = site.acquire().within(HURRY).await {
         let waiting = site.queue().len();
         say(&format!(
-            "somebody who has only {HURRY:?} is refused at once, behind {waiting} others: {denied}"
+            "a caller that has only {HURRY:?} is refused immediately, behind {waiting} others: {denied}"
         ));
     }
     for task in tasks {

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
 
     let in_service = sizing::bare(qps, mean)?;
-    println!("{qps} calls per second of {mean:?}: {in_service} at once on average");
+    println!("{qps} calls per second of {mean:?}: {in_service} in flight on average");
     if (1.0..f64::from(sizing::MAX_LIMIT)).contains(&in_service) {
         let bare = in_service as u32;
         let rejects = 100.0 * sizing::rejected(bare, qps, mean)?;

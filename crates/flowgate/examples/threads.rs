@@ -15,10 +15,11 @@ static LIMIT: LeakyBucket = LeakyBucket::new(Quota::per_second(100));
 #[allow(dead_code, reason = "the test calls `run`")]
 fn main() -> Result<(), QuotaError> {
     let (distances, [cancelled, hurried]) = run()?;
-    let (operations, shortest) = (distances.len() + 1, distances.iter().min());
-    println!("{operations} operations by 4 threads; the least time between two: {shortest:?}");
-    println!("after the shutdown: {cancelled}");
-    println!("in a hurry: {hurried}");
+    let (operations, shortest) = (distances.len() + 1, distances.into_iter().min());
+    let shortest = shortest.unwrap_or_default();
+    println!("{operations} operations by 4 threads, at least {shortest:?} apart");
+    println!("a wait that the shutdown ended: {cancelled}");
+    println!("a wait of at most 60 s: {hurried}");
     Ok(())
 }
 

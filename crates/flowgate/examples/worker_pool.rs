@@ -34,7 +34,7 @@ pub async fn run() -> Result<Vec<(u128, String)>, Box<dyn Error>> {
         async move {
             let permit = pool.acquire().await?; // waits behind the jobs that came before
             let running = pool.in_flight();
-            say(format!("job {number} starts, {running} run"));
+            say(format!("job {number} starts, {running} running"));
             sleep(Duration::from_millis(100)).await; // the work
             drop(permit); // the next job starts
             Ok::<_, Denied>(())

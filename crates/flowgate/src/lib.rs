@@ -50,6 +50,11 @@
 //! - [`Degrade`]: sheds load by priority when calls become slow.
 //! - [`sizing`]: computes a concurrency limit from a rate and a latency.
 //!
+//! # Clients of a backend that can be overloaded
+//!
+//! - [`Throttle`]: sends fewer requests to a backend that refuses them.
+//! - [`RetryBudget`]: retries, as a share of the requests that succeed.
+//!
 //! # Several limits together
 //!
 //! - [`Gate`]: several limits that decide together, such as a rate and a concurrency limit.
@@ -70,6 +75,7 @@
 //! - [`Ticks`]: the times of a limiter's grants, as an iterator and a stream.
 //! - [`Sometimes`], [`sometimes!`]: run code for one call in N, or once per interval.
 //! - [`Observed`]: counts decisions, and measures waits.
+//! - [`ImmediateLimit`]: limiters for code that cannot wait, also your own.
 //! - `MetricsPublisher`: publishes these counts (feature `metrics`).
 //!
 //! # Quotas, clocks and results
@@ -157,6 +163,7 @@ pub use companions::config::{
     AnyKeyed, KeyedLimiterConfig, LimiterConfig, LimiterConfigError, LimiterKind,
 };
 pub use companions::degrade::{Degrade, DegradeBuilder, DegradeCall, SlowCalls};
+pub use companions::immediate::ImmediateLimit;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub use companions::io::Throttled;
 #[cfg(feature = "metrics")]
@@ -164,10 +171,12 @@ pub use companions::metrics::MetricsPublisher;
 pub use companions::observed::{
     Observed, ObservedCounts, ObservedKey, Refusals, SharedCounters, Waits,
 };
+pub use companions::retry_budget::{RetryBudget, RetryBudgetBuilder};
 pub use companions::sizing;
 pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 #[cfg(feature = "futures")]
 pub use companions::stream::{Cost, OneToken, RateLimited, StreamExt};
+pub use companions::throttle::{Throttle, ThrottleBuilder, ThrottleCounts, ThrottlePermit};
 pub use concurrency::limit::{ConcurrencyLimit, ConcurrencyLimitBuilder, OwnedPermit};
 pub use concurrency::permit::{Permit, Permits};
 pub use gate::{Gate, GateBuilder, GateError, GateLimits, KeyedGate, KeyedGateBuilder, KeyedTurn};

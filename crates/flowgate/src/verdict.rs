@@ -4,6 +4,9 @@ use core::fmt;
 use core::num::{NonZeroU8, NonZeroU64};
 use core::time::Duration;
 
+/// The verdict on an operation: it goes ahead, or why not.
+pub type Verdict = Result<(), Denied>;
+
 /// A refusal: the operation may not go ahead now, and nothing was taken.
 ///
 /// [`retry_after`](Self::retry_after) reports how long to wait. It computes the wait only when it is called, so a refusal costs
@@ -24,7 +27,7 @@ use core::time::Duration;
 /// let denied = limiter.try_acquire_n(3).unwrap_err();
 /// assert!(denied.is_never());
 /// assert_eq!(denied.retry_after(), None);
-/// assert_eq!(denied.to_string(), "3 can never be granted: the most at once is 2");
+/// assert_eq!(denied.to_string(), "3 can never be granted: the maximum is 2");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,10 @@ enum Reason {
     },
     /// A keyed limiter has no room for another key; `wait_ns` is 0 where no time is known.
     TableFull {
+        wait_ns: u64,
+    },
+    /// The backend refuses too many requests; `wait_ns` is not 0.
+    Throttled {
         wait_ns: u64,
     },
     Closed,
@@ -106,7 +113,7 @@ impl Denied {
     ///
     /// let denied = Denied::never(11, 10);
     /// assert!(denied.is_never());
-    /// assert_eq!(denied.to_string(), "11 can never be granted: the most at once is 10");
+    /// assert_eq!(denied.to_string(), "11 can never be granted: the maximum is 10");
     /// ```
     #[must_use]
     pub fn never(asked: u64, most: u64) -> Self {
@@ -203,6 +210,13 @@ impl Denied {
         Self(Reason::TableFull { wait_ns })
     }
 
+    /// A refusal because the backend refuses too many requests. The share that is sent is judged again after `wait_ns`.
+    pub(crate) fn throttled(wait_ns: u64) -> Self {
+        Self(Reason::Throttled {
+            wait_ns: wait_ns.max(1),
+        })
+    }
+
     /// Creates a refusal because the limiter is closed and grants nothing anymore.
     ///
     /// ```
@@ -234,8 +248,9 @@ impl Denied {
 
     /// Returns the least wait after which the same request succeeds.
     ///
-    /// The wait is exact, rounded up to whole nanoseconds. If no other caller takes anything in between, the same request, made
-    /// with the same method, is granted after this duration and refused one nanosecond earlier.
+    /// The wait is exact ([C3](crate::guide::guarantees#exact-retry-after-c3)), rounded up to whole nanoseconds. If no other
+    /// caller takes anything in between, the same request, made with the same method, is granted after this duration and refused
+    /// one nanosecond earlier.
     ///
     /// The result is `None` if no time is known:
     ///
@@ -245,6 +260,8 @@ impl Denied {
     ///
     /// If callers wait in the queue, the result includes the units that they ask for. It is then exact for token and leaky
     /// buckets that refill continuously, and a lower bound elsewhere.
+    ///
+    /// For a [`Throttle`](crate::Throttle), the result is the time until the share of requests that are sent can rise.
     ///
     /// > **Note:** a retry after this wait is not a place in the queue. Other callers may be granted first.
     pub fn retry_after(&self) -> Option<Duration> {
@@ -265,9 +282,9 @@ impl Denied {
                 Some(duration_from_nanos(nanos))
             }
             Reason::LineFull { wait_ns: 0 } | Reason::TableFull { wait_ns: 0 } => None,
-            Reason::LineFull { wait_ns } | Reason::TableFull { wait_ns } => {
-                Some(Duration::from_nanos(wait_ns))
-            }
+            Reason::LineFull { wait_ns }
+            | Reason::TableFull { wait_ns }
+            | Reason::Throttled { wait_ns } => Some(Duration::from_nanos(wait_ns)),
             Reason::Never { .. }
             | Reason::TooLate
             | Reason::Busy { .. }
@@ -361,6 +378,22 @@ impl Denied {
         matches!(self.0, Reason::TableFull { .. })
     }
 
+    /// Reports whether a [`Throttle`](crate::Throttle) refused, because the backend refuses too many requests.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, Throttle};
+    /// let time = ManualClock::new();
+    /// let throttle = Throttle::builder().clock(&time).build()?;
+    /// (0..20).for_each(|_| throttle.record(false)); // a backend refuses everything
+    /// time.advance(throttle.bucket());
+    /// assert!(throttle.try_begin().unwrap_err().is_throttled());
+    /// # Ok::<_, flowgate::QuotaError>(())
+    /// ```
+    #[inline]
+    pub fn is_throttled(&self) -> bool {
+        matches!(self.0, Reason::Throttled { .. })
+    }
+
     /// Reports whether the limiter has been closed, so that it grants nothing anymore.
     ///
     /// ```
@@ -421,10 +454,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Reason::Never { asked, most, .. } => {
-                write!(
-                    f,
-                    "{asked} can never be granted: the most at once is {most}"
-                )
+                write!(f, "{asked} can never be granted: the maximum is {most}")
             }
             Reason::TooLate => {
                 f.write_str("its turn would come after the end of time, in 584 years")
@@ -439,6 +469,13 @@ impl fmt::Display for Denied {
             Reason::TableFull { .. } => {
                 let wait = self.retry_after().unwrap_or_default();
                 write!(f, "no room for another key; retry after {wait:?}")
+            }
+            Reason::Throttled { .. } => {
+                let wait = self.retry_after().unwrap_or_default();
+                write!(
+                    f,
+                    "not sent, because the backend refuses too many requests; retry after {wait:?}"
+                )
             }
             Reason::Closed => f.write_str("closed: nothing is granted any more"),
             Reason::Cancelled => f.write_str("the wait was cancelled"),

@@ -53,7 +53,7 @@ impl Cap {
         match &self.limiter {
             Some(limiter) => Ok(Some(limiter.clone().margin(margin))),
             None if self.margin.is_some() => Err(Refusal::usage(
-                "--margin needs --at-most or --limiter: type --at-most 2/s --margin 1ms",
+                "--margin needs --at-most or --limiter: write --at-most 2/s --margin 1ms",
             )),
             None => Ok(None),
         }

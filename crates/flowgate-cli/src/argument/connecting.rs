@@ -106,7 +106,7 @@ impl Connecting {
     pub(crate) fn apply(self, plan: &mut Plan) -> Result<(), Refusal> {
         if self.streams.is_some() && !self.http2 {
             return Err(Refusal::usage(
-                "--streams needs HTTP/2: add --http2, or type a larger -c",
+                "--streams needs HTTP/2: add --http2, or write a larger -c",
             ));
         }
         plan.connections = self.connections;
@@ -141,5 +141,5 @@ fn number(text: &str, most: usize, example: usize) -> Result<NonZeroUsize, Strin
         Ok(count) if count <= most => NonZeroUsize::new(count),
         _ => None,
     }
-    .ok_or_else(|| format!("not a whole number from 1 to {most}: type {example}"))
+    .ok_or_else(|| format!("not a whole number from 1 to {most}: write {example}"))
 }

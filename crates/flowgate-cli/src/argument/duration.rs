@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Parses a duration above zero. Rejects a bare number, because tools disagree about its unit.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
-    const ZERO: &str = "must be longer than 0: type 5s";
+    const ZERO: &str = "must be longer than 0: write 5s";
     if let Ok(number) = trimmed.parse::<f64>() {
         if number <= 0.0 {
             return Err(ZERO.to_owned());
@@ -14,16 +14,18 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
         let suggestion = if is_plain { trimmed } else { "5" };
-        return Err(format!("a unit is missing: type {suggestion}s for seconds"));
+        return Err(format!(
+            "a unit is missing: write {suggestion}s for seconds"
+        ));
     }
     match humantime::parse_duration(trimmed) {
         Ok(duration) if duration.is_zero() => Err(ZERO.to_owned()),
         Ok(duration) if u64::try_from(duration.as_nanos()).is_err() => {
-            Err("exceeds the maximum of 584 years: type 5s, 1m30s or 2h".to_owned())
+            Err("exceeds the maximum of 584 years: write 5s, 1m30s or 2h".to_owned())
         }
         Ok(duration) => Ok(duration),
         Err(_) if is_negative(trimmed) => Err(ZERO.to_owned()),
-        Err(_) => Err("not a time: type 5s, 250ms, 1m30s or 2h".to_owned()),
+        Err(_) => Err("not a time: write 5s, 250ms, 1m30s or 2h".to_owned()),
     }
 }
 
@@ -40,11 +42,11 @@ pub(crate) fn or_seconds(text: &str) -> Result<Duration, String> {
             .bytes()
             .all(|byte| byte.is_ascii_digit() || byte == b'.');
     match trimmed.parse::<f64>() {
-        Ok(0.0) if is_bare => Err("must be longer than 0: type 1h for a long timeout".to_owned()),
+        Ok(0.0) if is_bare => Err("must be longer than 0: write 1h for a long timeout".to_owned()),
         Ok(seconds) if is_bare => Duration::try_from_secs_f64(seconds)
             .ok()
             .filter(|duration| u64::try_from(duration.as_nanos()).is_ok())
-            .ok_or_else(|| "exceeds the maximum of 584 years: type 10s".to_owned()),
+            .ok_or_else(|| "exceeds the maximum of 584 years: write 10s".to_owned()),
         _ => parse(text),
     }
 }
@@ -77,8 +79,8 @@ mod tests {
             assert_eq!(or_seconds(text), Ok(expected), "{text}");
         }
         for (text, expected) in [
-            ("0", "type 1h"),
-            ("0.0", "type 1h"),
+            ("0", "write 1h"),
+            ("0.0", "write 1h"),
             ("99999999999999999999", "584 years"),
             ("-5", "must be longer than 0"),
             ("-1s", "must be longer than 0"),
@@ -93,10 +95,10 @@ mod tests {
     #[test]
     fn what_is_no_duration_says_what_to_type() {
         for (text, expected) in [
-            ("5", "type 5s for seconds"),
-            ("0.5", "type 0.5s for seconds"),
+            ("5", "write 5s for seconds"),
+            ("0.5", "write 0.5s for seconds"),
             ("-5", "must be longer than 0"),
-            ("NaN", "type 5s for seconds"),
+            ("NaN", "write 5s for seconds"),
             ("0s", "must be longer than 0"),
             ("0", "must be longer than 0"),
             ("-0.0", "must be longer than 0"),

@@ -67,7 +67,7 @@ const METRICS: &str = "p50, p90, p99, p99.9, p99.99, max, mean (also service.p99
 /// Parses a condition.
 pub(crate) fn parse(text: &str) -> Result<Gate, String> {
     let text = text.trim();
-    let shape = || "not a condition: type METRIC>VALUE, such as 'p99>50ms'".to_owned();
+    let shape = || "not a condition: write METRIC>VALUE, such as 'p99>50ms'".to_owned();
     let operator = text.find(['<', '>']).ok_or_else(shape)?;
     let (metric, rest) = text.split_at(operator);
     let (relation, value) = [
@@ -81,7 +81,7 @@ pub(crate) fn parse(text: &str) -> Result<Gate, String> {
     .ok_or_else(shape)?;
     let metric = metric.trim();
     let metric = read_metric(metric)
-        .ok_or_else(|| format!("{metric:?} is not a metric: type one of {METRICS}"))?;
+        .ok_or_else(|| format!("{metric:?} is not a metric: write one of {METRICS}"))?;
     let limit = read_value(metric, value.trim())?;
     let most = match metric {
         Metric::Share(_) => 1.0,
@@ -97,9 +97,9 @@ pub(crate) fn parse(text: &str) -> Result<Gate, String> {
     if let Some(how_often) = how_often {
         return Err(match metric {
             Metric::Share(_) => {
-                format!("is {how_often} true, because a share is from 0% to 100%: type 'err>1%'")
+                format!("is {how_often} true, because a share is from 0% to 100%: write 'err>1%'")
             }
-            _ => format!("is {how_often} true, because no value is below 0: type 'p99>50ms'"),
+            _ => format!("is {how_often} true, because no value is below 0: write 'p99>50ms'"),
         });
     }
     Ok(Gate {
@@ -148,7 +148,7 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
         Metric::Share(_) => read_share(text),
         Metric::Sent => match text.parse::<u64>() {
             Ok(count) => Ok(count as f64),
-            Err(_) => Err(format!("{text:?} is not a count: type 1000")),
+            Err(_) => Err(format!("{text:?} is not a count: write 1000")),
         },
     }
 }
@@ -158,7 +158,7 @@ fn read_time(text: &str) -> Result<f64, String> {
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let wrong = || format!("{text:?} is not a time: type 50ms, 250us or 1.5s");
+    let wrong = || format!("{text:?} is not a time: write 50ms, 250us or 1.5s");
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let unit_ns = match unit.trim() {
         "ns" => 1.0,
@@ -168,7 +168,7 @@ fn read_time(text: &str) -> Result<f64, String> {
         "m" | "min" => 60e9,
         "" => {
             return Err(format!(
-                "{text:?}: a unit is missing: type {text}ms for milliseconds"
+                "{text:?}: a unit is missing: write {text}ms for milliseconds"
             ));
         }
         _ => return Err(wrong()),
@@ -186,7 +186,7 @@ fn read_share(text: &str) -> Result<f64, String> {
         .ok()
         .map(|number| number / whole)
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("{text:?} is not a share: type 0.1%, or 0.001"))
+        .ok_or_else(|| format!("{text:?} is not a share: write 0.1%, or 0.001"))
 }
 
 impl Gate {
@@ -359,14 +359,14 @@ mod tests {
     #[test]
     fn what_is_no_condition_says_what_to_type() {
         for (text, expected) in [
-            ("", "type METRIC>VALUE"),
-            ("p99", "type METRIC>VALUE"),
-            ("p99=50ms", "type METRIC>VALUE"),
-            ("p95>50ms", "\"p95\" is not a metric: type one of p50, p90"),
+            ("", "write METRIC>VALUE"),
+            ("p99", "write METRIC>VALUE"),
+            ("p99=50ms", "write METRIC>VALUE"),
+            ("p95>50ms", "\"p95\" is not a metric: write one of p50, p90"),
             (">5", "\"\" is not a metric"),
             ("lag>5ms", "\"lag\" is not a metric"),
             ("server.p99>5ms", "\"server.p99\" is not a metric"),
-            ("p99>50", "\"50\": a unit is missing: type 50ms"),
+            ("p99>50", "\"50\": a unit is missing: write 50ms"),
             ("p99>", "not a time"),
             ("p99>fast", "not a time"),
             ("p99>-5ms", "not a time"),
@@ -376,14 +376,14 @@ mod tests {
             ("p99>50%", "not a time"),
             ("rate<50ms", "\"50ms\": "),
             ("rate<-1", "\"-1\": "),
-            ("err>5", "\"5\" is not a share: type 0.1%"),
+            ("err>5", "\"5\" is not a share: write 0.1%"),
             ("err>101%", "\"101%\" is not a share"),
             ("err>-1%", "is not a share"),
             ("err>NaN", "is not a share"),
             ("sent<0.5", "\"0.5\" is not a count"),
             (
                 "err>1",
-                "is never true, because a share is from 0% to 100%: type 'err>1%'",
+                "is never true, because a share is from 0% to 100%: write 'err>1%'",
             ),
             ("err>100%", "is never true"),
             ("limited<0", "is never true"),

@@ -1,4 +1,4 @@
-//! Flags of other tools (oha, hey, wrk, wrk2, bombardier, ab, vegeta, curl), and what to type instead.
+//! Flags of other tools (oha, hey, wrk, wrk2, bombardier, ab, vegeta, curl), and what to write instead.
 //!
 //! Most of their flags work unchanged. This file handles the others: flags with another meaning or name, and flags that do
 //! not exist. Each gets a one-line message.
@@ -19,11 +19,11 @@ const RATE: &[&str] = &[
 const UNKNOWN: &[(&[&str], &str)] = &[
     (
         &["-r", "--redirect"],
-        "redirects are not followed: type -q 1000/s for a rate",
+        "redirects are not followed: write -q 1000/s for a rate",
     ),
     (
         &["-w", "--workers"],
-        "not supported: type -c for connections or --threads for threads",
+        "not supported: write -c for connections or --threads for threads",
     ),
     (
         &["-s", "--script", "--lua"],
@@ -39,11 +39,11 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["-4", "-6", "--ipv4", "--ipv6"],
-        "type the address in the URL, http://127.0.0.1/ or http://[::1]/, and the name with --host",
+        "write the address in the URL, http://127.0.0.1/ or http://[::1]/, and the name with --host",
     ),
     (
         &["-i", "--include", "-I", "--head"],
-        "responses are not shown: remove it, or type -m HEAD for the method",
+        "responses are not shown: remove it, or write -m HEAD for the method",
     ),
     (
         &["--wait"],
@@ -51,44 +51,44 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--stats", "--statistics", "--summary"],
-        "there is always a report: remove it, or type --json FILE",
+        "there is always a report: remove it, or write --json FILE",
     ),
     (
         &["-v", "-V", "--verbose", "--version"],
-        "type flowgate --version for the version, or --progress for the progress",
+        "write flowgate --version for the version, or --progress for the progress",
     ),
     (
         &["--concurrency", "--clients", "--conn"],
-        "type -c 50, or --connections 50",
+        "write -c 50, or --connections 50",
     ),
-    (&["--number", "--num"], "type -n 1000, or --requests 1000"),
+    (&["--number", "--num"], "write -n 1000, or --requests 1000"),
     (
         &["--time", "--runtime", "--duration-seconds"],
-        "type -z 30s, or --duration 30s",
+        "write -z 30s, or --duration 30s",
     ),
     (
         &["--data", "--data-raw", "--data-binary"],
-        "type -d TEXT, or -D FILE",
+        "write -d TEXT, or -D FILE",
     ),
-    (&["-b"], "type -d TEXT or -D FILE for the body"),
+    (&["-b"], "write -d TEXT or -D FILE for the body"),
     (
         &["-f", "-F", "--form"],
-        "forms are not supported: type -D FILE with -T 'multipart/form-data; boundary=…'",
+        "forms are not supported: write -D FILE with -T 'multipart/form-data; boundary=…'",
     ),
     (
         &["-Z", "--body-lines"],
-        "all requests have the same body: type -d TEXT, or -D FILE",
+        "all requests have the same body: write -d TEXT, or -D FILE",
     ),
-    (&["-u", "--user"], "type -a user:password"),
-    (&["-U"], "type -H 'User-Agent: …'"),
-    (&["--request"], "type -m POST, or --method POST"),
+    (&["-u", "--user"], "write -a user:password"),
+    (&["-U"], "write -H 'User-Agent: …'"),
+    (&["--request"], "write -m POST, or --method POST"),
     (
         &["--max-time", "--connect-timeout"],
-        "type -t 10s, for connecting and for each request",
+        "write -t 10s, for connecting and for each request",
     ),
     (
         &["-o", "--output", "--output-format", "--format"],
-        "type --json FILE, --csv FILE or --html FILE; - is standard output",
+        "write --json FILE, --csv FILE or --html FILE; - is standard output",
     ),
     (
         &["-x", "--proxy", "--proxy-header"],
@@ -96,58 +96,61 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["--unix-socket", "--vsock-addr"],
-        "only TCP is supported: type a URL with host and port",
+        "only TCP is supported: write a URL with host and port",
     ),
     (
         &["--cert", "--key"],
         "client certificates are not supported: remove it",
     ),
-    (&["--http3"], "HTTP/3 is not supported: type --http2"),
-    (&["--http-version"], "type --http2; the default is HTTP/1.1"),
+    (&["--http3"], "HTTP/3 is not supported: write --http2"),
+    (
+        &["--http-version"],
+        "write --http2; the default is HTTP/1.1",
+    ),
     (
         &["--http1.1", "--http1"],
         "HTTP/1.1 is the default: remove it",
     ),
     (
         &["--urls-from-file", "--url-file", "--targets"],
-        "type --urls FILE",
+        "write --urls FILE",
     ),
     (
         &["--rand-regex-url"],
-        "URLs are not generated: type --urls FILE",
+        "URLs are not generated: write --urls FILE",
     ),
     (
         &["--burst-rate", "--burst-delay"],
-        "type -q 100 --burst 20 for bursts of 20, in total 100/s",
+        "write -q 100 --burst 20 for bursts of 20, in total 100/s",
     ),
     (
         &["--fps"],
-        "the live view is drawn ten times per second: type --no-tui to disable it",
+        "the live view is drawn ten times per second: write --no-tui to disable it",
     ),
     (
         &["--no-color", "--disable-color"],
-        "set the environment variable NO_COLOR, or type --no-tui",
+        "set the environment variable NO_COLOR, or write --no-tui",
     ),
     (
         &["--think-time"],
-        "not supported: type -q 100 for a rate, or --plan with pauses",
+        "not supported: write -q 100 for a rate, or --plan with pauses",
     ),
     (
         &["--ramp-up", "--ramp"],
-        "type -q 0:1000 -z 30s for a ramp from 0 to 1000/s in 30 s",
+        "write -q 0:1000 -z 30s for a ramp from 0 to 1000/s in 30 s",
     ),
     (
         &["--threshold", "--thresholds"],
-        "type --fail-if 'p99>50ms'",
+        "write --fail-if 'p99>50ms'",
     ),
 ];
 
 /// Flags that `load` would misinterpret: hey writes long names with one dash, and `-host` begins with `-h`.
 const MISREAD: &[(&[&str], &str)] = &[
-    (&["-h2"], "type --http2"),
-    (&["-host"], "type --host"),
-    (&["-cpus", "--cpus"], "type --threads"),
-    (&["-disable-keepalive"], "type --disable-keepalive"),
+    (&["-h2"], "write --http2"),
+    (&["-host"], "write --host"),
+    (&["-cpus", "--cpus"], "write --threads"),
+    (&["-disable-keepalive"], "write --disable-keepalive"),
     (
         &["-disable-compression", "--disable-compression"],
         "compression is never requested: remove it",
@@ -162,16 +165,16 @@ const MISREAD: &[(&[&str], &str)] = &[
     ),
     (
         &["-rate", "-qps", "-duration", "-connections"],
-        "long names have two dashes: type --rate, --duration or --connections",
+        "long names have two dashes: write --rate, --duration or --connections",
     ),
 ];
 
-/// Returns what to type instead of a flag that does not exist, and may be followed by `value`.
+/// Returns what to write instead of a flag that does not exist, and may be followed by `value`.
 pub(crate) fn instead_of(flag: &str, value: Option<&str>) -> Option<String> {
     if RATE.contains(&flag) {
         let is_rate = |text: &&str| rate::parse(text).is_ok();
         let rate = value.filter(is_rate).unwrap_or("1000/s");
-        return Some(format!("{flag}: the total rate is -q: type -q {rate}"));
+        return Some(format!("{flag}: the total rate is -q: write -q {rate}"));
     }
     look_up(UNKNOWN, flag)
 }
@@ -190,7 +193,7 @@ pub(crate) fn value_among<'a>(flag: &str, arguments: &'a [String]) -> Option<&'a
     })
 }
 
-/// Returns what to type instead of a rate with a flag, which `pace` does not have.
+/// Returns what to write instead of a rate with a flag, which `pace` does not have.
 pub(crate) fn rate_of_pace(arguments: &[String]) -> Option<String> {
     let flag = arguments
         .iter()
@@ -203,12 +206,12 @@ pub(crate) fn rate_of_pace(arguments: &[String]) -> Option<String> {
         })?;
     let rate = value_among(flag, arguments).filter(|text| rate::parse(text).is_ok());
     Some(format!(
-        "{flag}: the rate needs no flag: type flowgate pace {}",
+        "{flag}: the rate needs no flag: write flowgate pace {}",
         rate.unwrap_or("2/s")
     ))
 }
 
-/// Returns what to type instead of valid arguments that certainly have another meaning than intended.
+/// Returns what to write instead of valid arguments that certainly have another meaning than intended.
 pub(crate) fn misread(arguments: &[String]) -> Option<String> {
     let has = |names: &[&str]| {
         arguments
@@ -229,7 +232,7 @@ pub(crate) fn misread(arguments: &[String]) -> Option<String> {
                 file => file,
             };
             answers.push(format!(
-                "-d does not read files: type -D {file} (or --body '@…' for a body that begins with @)"
+                "-d does not read files: write -D {file} (or --body '@…' for a body that begins with @)"
             ));
         }
         if let Some(text) = body
@@ -246,7 +249,7 @@ pub(crate) fn misread(arguments: &[String]) -> Option<String> {
             && let Some(time) = looks_like_a_time(text)
         {
             answers.push(format!(
-                "-d is the body, as in hey, oha and curl: type -z {time} for a duration, or --body {text} for a body"
+                "-d is the body, as in hey, oha and curl: write -z {time} for a duration, or --body {text} for a body"
             ));
         }
         // The examples of wrk have no space here; those of hey and oha have one.
@@ -255,7 +258,7 @@ pub(crate) fn misread(arguments: &[String]) -> Option<String> {
             && threads.bytes().all(|byte| byte.is_ascii_digit())
         {
             answers.push(format!(
-                "-t is the timeout, as in hey and oha: type --threads {threads} for threads, \
+                "-t is the timeout, as in hey and oha: write --threads {threads} for threads, \
                  or -t {threads}s for a timeout"
             ));
         }
@@ -305,26 +308,29 @@ mod tests {
     #[test]
     fn what_means_something_else_is_answered() {
         for (line, expected) in [
-            ("-d 30s http://h/", "type -z 30s for a duration"),
-            ("-d30s http://h/", "type -z 30s for a duration"),
-            ("-d=30s http://h/", "type -z 30s for a duration"),
-            ("-d 10 http://h/", "type -z 10s for a duration"),
-            ("-d 1m30s -q 5 http://h/", "type -z 1m30s for a duration"),
-            ("-t12 http://h/", "type --threads 12 for threads, or -t 12s"),
+            ("-d 30s http://h/", "write -z 30s for a duration"),
+            ("-d30s http://h/", "write -z 30s for a duration"),
+            ("-d=30s http://h/", "write -z 30s for a duration"),
+            ("-d 10 http://h/", "write -z 10s for a duration"),
+            ("-d 1m30s -q 5 http://h/", "write -z 1m30s for a duration"),
+            (
+                "-t12 http://h/",
+                "write --threads 12 for threads, or -t 12s",
+            ),
             (
                 "-t12 -c400 -d30s http://h/",
                 "-t 12s for a timeout; -d is the body",
             ),
-            ("-h2 http://h/", "-h2: type --http2"),
-            ("-host example.org http://h/", "-host: type --host"),
+            ("-h2 http://h/", "-h2: write --http2"),
+            ("-host example.org http://h/", "-host: write --host"),
             ("-cpus 2 http://h/", "--threads"),
-            ("-disable-keepalive http://h/", "type --disable-keepalive"),
+            ("-disable-keepalive http://h/", "write --disable-keepalive"),
             ("--latency-correction http://h/", "from the scheduled time"),
             ("-rate 5 http://h/", "two dashes"),
-            ("-d @file -m POST http://h/", "type -D file (or"),
-            ("-d@a.json http://h/", "type -D a.json (or"),
-            ("-d @- http://h/", "type -D /dev/stdin"),
-            ("-d @", "type -D FILE"),
+            ("-d @file -m POST http://h/", "write -D file (or"),
+            ("-d@a.json http://h/", "write -D a.json (or"),
+            ("-d @- http://h/", "write -D /dev/stdin"),
+            ("-d @", "write -D FILE"),
         ] {
             let answer = ask(line).unwrap_or_default();
             assert!(answer.contains(expected), "{line}: {answer}");
@@ -361,9 +367,9 @@ mod tests {
     #[test]
     fn what_does_not_exist_is_answered() {
         for (flag, expected) in [
-            ("-R", "type -q 1000/s"),
-            ("--rps", "type -q 1000/s"),
-            ("--rate-limit", "type -q 1000/s"),
+            ("-R", "write -q 1000/s"),
+            ("--rps", "write -q 1000/s"),
+            ("--rate-limit", "write -q 1000/s"),
             ("-w", "--threads"),
             ("-o", "--csv FILE"),
             ("-U", "-H 'User-Agent"),
@@ -375,7 +381,7 @@ mod tests {
         }
         assert_eq!(instead_of("--rate", None), None);
         assert_eq!(instead_of("--frobnicate", None), None);
-        for (value, expected) in [("100", "type -q 100"), ("http://h/", "type -q 1000/s")] {
+        for (value, expected) in [("100", "write -q 100"), ("http://h/", "write -q 1000/s")] {
             let answer = instead_of("-R", Some(value)).unwrap_or_default();
             assert!(answer.ends_with(expected), "{answer}");
         }
@@ -386,23 +392,23 @@ mod tests {
         for (line, expected) in [
             (
                 "-q 2",
-                Some("-q: the rate needs no flag: type flowgate pace 2"),
+                Some("-q: the rate needs no flag: write flowgate pace 2"),
             ),
             (
                 "-q2/s",
-                Some("-q: the rate needs no flag: type flowgate pace 2/s"),
+                Some("-q: the rate needs no flag: write flowgate pace 2/s"),
             ),
             (
                 "--rate 30/min",
-                Some("--rate: the rate needs no flag: type flowgate pace 30/min"),
+                Some("--rate: the rate needs no flag: write flowgate pace 30/min"),
             ),
             (
                 "--rate=3/s",
-                Some("--rate: the rate needs no flag: type flowgate pace 3/s"),
+                Some("--rate: the rate needs no flag: write flowgate pace 3/s"),
             ),
             (
                 "-R",
-                Some("-R: the rate needs no flag: type flowgate pace 2/s"),
+                Some("-R: the rate needs no flag: write flowgate pace 2/s"),
             ),
             ("-0 2/s --precise", None),
             ("-5", None),

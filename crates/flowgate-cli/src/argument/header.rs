@@ -6,10 +6,10 @@ use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
 pub(crate) fn value(text: &str) -> Result<HeaderValue, String> {
     let text = text.trim();
     if text.is_empty() {
-        return Err("is empty: type a value".to_owned());
+        return Err("is empty: write a value".to_owned());
     }
     text.parse().map_err(|_| {
-        "contains a character that a header cannot hold: type printable characters".to_owned()
+        "contains a character that a header cannot hold: write printable characters".to_owned()
     })
 }
 
@@ -17,22 +17,22 @@ pub(crate) fn value(text: &str) -> Result<HeaderValue, String> {
 pub(crate) fn parse(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text
         .split_once(':')
-        .ok_or("a colon is missing: type -H 'Name: value'")?;
+        .ok_or("a colon is missing: write -H 'Name: value'")?;
     let name: HeaderName = name.trim().parse().map_err(|_| {
         format!(
-            "{:?} is not a header name: type -H 'Name: value'",
+            "{:?} is not a header name: write -H 'Name: value'",
             name.trim()
         )
     })?;
     // A wrong length would make the server misread the next request.
     if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
         return Err(
-            "the length of the body is added automatically: remove it, and type -d TEXT or -D FILE"
+            "the length of the body is added automatically: remove it, and write -d TEXT or -D FILE"
                 .to_owned(),
         );
     }
     let value = value.trim().parse().map_err(
-        |_| "the value contains a character that a header cannot hold: type printable characters",
+        |_| "the value contains a character that a header cannot hold: write printable characters",
     )?;
     Ok((name, value))
 }

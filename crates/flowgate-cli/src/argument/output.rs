@@ -62,9 +62,9 @@ impl Output {
 /// Parses a path. Rejects a URL, which follows a flag whose value is missing.
 pub(crate) fn file(text: &str) -> Result<PathBuf, String> {
     match text {
-        "" => Err("no file: type a path, or - for standard output".to_owned()),
+        "" => Err("no file: write a path, or - for standard output".to_owned()),
         url if url.contains("://") => {
-            Err("a URL, not a file: type a path, or - for standard output".to_owned())
+            Err("a URL, not a file: write a path, or - for standard output".to_owned())
         }
         path => Ok(PathBuf::from(path)),
     }

@@ -22,7 +22,7 @@ fn part(text: &str) -> Result<Segment, String> {
     let read = || {
         let (time, rates) = text
             .split_once('@')
-            .ok_or("type TIME@RATE or TIME@FROM:TO, such as 30s@50 or 10s@200:1000")?;
+            .ok_or("write TIME@RATE or TIME@FROM:TO, such as 30s@50 or 10s@200:1000")?;
         let duration = duration::parse(time)?;
         let (from, to) = match rates.split_once(':') {
             Some((from, to)) => ramp(from, to)?,
@@ -78,11 +78,11 @@ mod tests {
     #[test]
     fn what_is_no_plan_names_the_word() {
         for (text, expected) in [
-            ("", "\"\": type TIME@RATE"),
-            ("30s", "\"30s\": type TIME@RATE"),
-            ("30s@50,", "\"\": type TIME@RATE"),
+            ("", "\"\": write TIME@RATE"),
+            ("30s", "\"30s\": write TIME@RATE"),
+            ("30s@50,", "\"\": write TIME@RATE"),
             ("30s@50;1m@200", "\"30s@50;1m@200\": "),
-            ("50@30s", "\"50@30s\": a unit is missing: type 50s"),
+            ("50@30s", "\"50@30s\": a unit is missing: write 50s"),
             ("0s@50", "\"0s@50\": must be longer than 0"),
             ("30s@", "\"30s@\": "),
             ("30s@many", "\"30s@many\": "),
@@ -90,7 +90,7 @@ mod tests {
             ("30s@5:many", "\"30s@5:many\": \"many\": "),
             ("30s@1:2:3", "\"30s@1:2:3\": \"2:3\": "),
             ("30s@0/fortnight", "fortnight"),
-            ("1s@10/s burst 5", "without bursts: type 10/s"),
+            ("1s@10/s burst 5", "without bursts: write 10/s"),
             ("1s@0,2s@0:0", "at least one rate must be above 0"),
             ("1s@2000000000", "2000000000/s exceeds the maximum"),
             ("100y@1,100y@1", "146 years"),

@@ -169,11 +169,13 @@ impl Profile {
             (self.late != Lateness::Queue, "--late needs"),
         ];
         if let Some((_, what)) = shape.iter().find(|(is_given, _)| *is_given) {
-            return Err(Refusal::usage(format!("{what} a rate: type --rate 1000/s")));
+            return Err(Refusal::usage(format!(
+                "{what} a rate: write --rate 1000/s"
+            )));
         }
         match is_aimed {
             true => Ok(Pace::Unpaced(self.one_extent()?)),
-            false => Err(Refusal::usage("no rate: type --rate 1000/s")),
+            false => Err(Refusal::usage("no rate: write --rate 1000/s")),
         }
     }
 
@@ -199,7 +201,7 @@ impl Profile {
             return Ok(self.cut(plan.clone()));
         }
         let schedule = match self.rate {
-            None => return Err(Refusal::usage("no rate: type --rate 1000/s")),
+            None => return Err(Refusal::usage("no rate: write --rate 1000/s")),
             Some(Target::Constant(rate)) => {
                 self.holds_a_burst(rate)?;
                 self.around(rate)
@@ -265,7 +267,7 @@ impl Profile {
         let all = in_time.min(self.requests.unwrap_or(u64::MAX));
         match size > all {
             true => Err(Refusal::usage(format!(
-                "--burst: {size} is more than the {all} requests of the run: type a smaller --burst, or a larger -q, -z or -n"
+                "--burst: {size} is more than the {all} requests of the run: write a smaller --burst, or a larger -q, -z or -n"
             ))),
             false => Ok(()),
         }
@@ -279,12 +281,12 @@ impl Profile {
         ];
         if let Some((_, name)) = shape.iter().find(|(is_given, _)| *is_given) {
             return Err(Refusal::usage(format!(
-                "{name} needs a constant rate: type --rate 1000/s"
+                "{name} needs a constant rate: write --rate 1000/s"
             )));
         }
         match (self.duration, self.requests) {
             (None, Some(_)) => Err(Refusal::usage(
-                "a ramp needs a duration: type --duration 60s",
+                "a ramp needs a duration: write --duration 60s",
             )),
             (duration, _) => Ok(duration.unwrap_or(LASTING)),
         }
@@ -297,7 +299,7 @@ impl Profile {
     fn explain(&self, error: ScheduleError) -> String {
         match error {
             ScheduleError::TooLong | ScheduleError::TooManyPoisson(_) => {
-                format!("{error}: type a shorter --duration or fewer --requests")
+                format!("{error}: write a shorter --duration or fewer --requests")
             }
             _ if self.sine.is_some() => format!("--sine: {error}"),
             _ => format!("--rate: {error}"),
@@ -340,7 +342,7 @@ fn target(text: &str) -> Result<Target, String> {
 fn swing(text: &str) -> Result<Swing, String> {
     let (period, amplitude) = text
         .split_once('@')
-        .ok_or("type TIME@RATE, such as 60s@300: period 60 s, amplitude 300/s")?;
+        .ok_or("write TIME@RATE, such as 60s@300: period 60 s, amplitude 300/s")?;
     Ok(Swing {
         period: duration::parse(period)?,
         amplitude: rate::parse(amplitude)?,
@@ -351,7 +353,7 @@ fn count(text: &str) -> Result<u64, String> {
     match text.trim().parse() {
         Ok(count) if count > 0 => Ok(count),
         _ => Err(format!(
-            "not a whole number from 1 to {}: type 1000",
+            "not a whole number from 1 to {}: write 1000",
             u64::MAX
         )),
     }
@@ -359,5 +361,5 @@ fn count(text: &str) -> Result<u64, String> {
 
 fn seed(text: &str) -> Result<u64, String> {
     let read = text.trim().parse();
-    read.map_err(|_| format!("not a whole number from 0 to {}: type 7", u64::MAX))
+    read.map_err(|_| format!("not a whole number from 0 to {}: write 7", u64::MAX))
 }

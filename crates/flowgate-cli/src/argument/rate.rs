@@ -16,15 +16,15 @@ pub(crate) fn parse(text: &str) -> Result<Quota, String> {
     if is_bare { &per_second } else { trimmed }
         .parse()
         .map_err(|error| match in_other_words(trimmed) {
-            Some(rate) => format!("type {rate}"),
+            Some(rate) => format!("write {rate}"),
             None if is_zero(trimmed) => {
-                "must be more than 0: type 1000/s, 90/min or 1/10s".to_owned()
+                "must be more than 0: write 1000/s, 90/min or 1/10s".to_owned()
             }
-            None => format!("{error} (type 1000/s, 90/min or 1/10s)"),
+            None => format!("{error} (write 1000/s, 90/min or 1/10s)"),
         })
 }
 
-/// Returns what to type instead of a quota with a burst, units or bytes.
+/// Returns what to write instead of a quota with a burst, units or bytes.
 fn not_of_requests(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let rate = text.split_whitespace().next().unwrap_or_default();
@@ -35,11 +35,11 @@ fn not_of_requests(text: &str) -> Option<String> {
             Err(_) => in_other_words(rate).unwrap_or_else(|| "1000/s".to_owned()),
         };
         return Some(format!(
-            "a rate has constant intervals, without bursts: type {rate}"
+            "a rate has constant intervals, without bursts: write {rate}"
         ));
     }
     let is_of_bytes = text.contains('B') || lower.ends_with("bps") || lower.ends_with("bit/s");
-    is_of_bytes.then(|| "is a rate of bytes, not of requests: type 1000/s".to_owned())
+    is_of_bytes.then(|| "is a rate of bytes, not of requests: write 1000/s".to_owned())
 }
 
 /// Returns whether the rate is 0 in any unit.
@@ -48,7 +48,7 @@ pub(crate) fn is_zero(text: &str) -> bool {
     count.contains('0') && count.chars().all(|c| matches!(c, '0' | '.' | '_'))
 }
 
-/// Returns what to type instead of `10rps` and similar rates.
+/// Returns what to write instead of `10rps` and similar rates.
 fn in_other_words(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let count = [
@@ -95,15 +95,15 @@ mod tests {
     #[test]
     fn what_is_meant_is_said() {
         for (text, expected) in [
-            ("10 RPS", "type 10/s"),
-            ("10Hz", "type 10/s"),
-            ("0rps", "(type 1000/s"),
-            ("0", "must be more than 0: type 1000/s"),
+            ("10 RPS", "write 10/s"),
+            ("10Hz", "write 10/s"),
+            ("0rps", "(write 1000/s"),
+            ("0", "must be more than 0: write 1000/s"),
             ("0.0/min", "must be more than 0"),
             ("0/fortnight", "must be more than 0"),
-            ("100/s burst 20", "without bursts: type 100/s"),
-            ("100/sec burst", "without bursts: type 100/s"),
-            ("many burst", "without bursts: type 1000/s"),
+            ("100/s burst 20", "without bursts: write 100/s"),
+            ("100/sec burst", "without bursts: write 100/s"),
+            ("many burst", "without bursts: write 1000/s"),
             ("10bps", "is a rate of bytes"),
             ("10MiB/s", "is a rate of bytes"),
         ] {

@@ -166,7 +166,7 @@ fn method(text: &str) -> Result<Method, String> {
     let upper = text.trim().to_ascii_uppercase();
     match upper.parse() {
         Ok(Method::CONNECT) | Err(_) => {
-            Err("not a supported request method: type GET, POST, PUT, …".to_owned())
+            Err("not a supported request method: write GET, POST, PUT, …".to_owned())
         }
         Ok(method) => Ok(method),
     }
@@ -175,11 +175,11 @@ fn method(text: &str) -> Result<Method, String> {
 /// Encodes `user:password` (RFC 7617).
 fn basic(text: &str) -> Result<HeaderValue, String> {
     if !text.contains(':') {
-        return Err("a colon is missing: type -a user:password".to_owned());
+        return Err("a colon is missing: write -a user:password".to_owned());
     }
     let mut value: HeaderValue = format!("Basic {}", BASE64_STANDARD.encode(text))
         .parse()
-        .map_err(|_| "contains a character that a header cannot hold: type -a user:password")?;
+        .map_err(|_| "contains a character that a header cannot hold: write -a user:password")?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(method("post"), Ok(Method::POST));
         assert_eq!(method(" PURGE ").unwrap().as_str(), "PURGE");
         for text in ["", "G T", "CONNECT", "GE\nT"] {
-            assert!(method(text).unwrap_err().contains("type GET"), "{text:?}");
+            assert!(method(text).unwrap_err().contains("write GET"), "{text:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Result<Target, String> {
     };
     let scheme = if before.is_empty() { "http://" } else { before };
     Err(format!(
-        "the URL contains a user name: type {scheme}{rest} -a {user}:…"
+        "the URL contains a user name: write {scheme}{rest} -a {user}:…"
     ))
 }
 
@@ -43,12 +43,12 @@ mod tests {
     #[test]
     fn a_password_is_not_repeated() {
         for (text, expected) in [
-            ("http://me:secret@host/a", "type http://host/a -a me:…"),
-            ("https://me:sec@ret@host", "type https://host -a me:…"),
-            ("http://secret@host/", "type http://host/ -a user:…"),
-            ("http://:secret@host/", "type http://host/ -a user:…"),
-            ("me:secret@host:80", "type http://host:80 -a me:…"),
-            ("http://me:sec ret@host/", "type http://host/ -a me:…"),
+            ("http://me:secret@host/a", "write http://host/a -a me:…"),
+            ("https://me:sec@ret@host", "write https://host -a me:…"),
+            ("http://secret@host/", "write http://host/ -a user:…"),
+            ("http://:secret@host/", "write http://host/ -a user:…"),
+            ("me:secret@host:80", "write http://host:80 -a me:…"),
+            ("http://me:sec ret@host/", "write http://host/ -a me:…"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");

@@ -48,19 +48,19 @@ impl Faults {
     ///
     /// # Errors
     ///
-    /// Returns what to type if two faults are of one kind, or one makes no sense with this limit.
+    /// Returns what to write if two faults are of one kind, or one makes no sense with this limit.
     pub(crate) fn of(faults: &[Fault], limit: &Limit) -> Result<Faults, String> {
         let mut all = Faults::default();
         for fault in faults {
             let needs = match fault {
                 Fault::LateReset(_) if !matches!(limit, Limit::Refuses(config) if config.kind() == LimiterKind::Fixed) => {
-                    Some("a fixed window: type --limiter 'fixed 100/s'")
+                    Some("a fixed window: write --limiter 'fixed 100/s'")
                 }
                 Fault::Race | Fault::EarlyRetryAfter(_) if !limit.refuses_by_rate() => {
-                    Some("a rate limiter that refuses: type --limiter 'token 100/s burst 20'")
+                    Some("a rate limiter that refuses: write --limiter 'token 100/s burst 20'")
                 }
                 Fault::Nodes(_) | Fault::Ban(_) if *limit == Limit::None => {
-                    Some("a limiter: type --limiter 'token 100/s burst 20'")
+                    Some("a limiter: write --limiter 'token 100/s burst 20'")
                 }
                 _ => None,
             };
@@ -99,7 +99,7 @@ impl FromStr for Fault {
                 .and_then(|value| value.parse().ok())
                 .filter(|number| (least..=most).contains(number))
                 .ok_or_else(|| {
-                    format!("not a whole number from {least} to {most}: type {name}={example}")
+                    format!("not a whole number from {least} to {most}: write {name}={example}")
                 })
         };
         match name {
@@ -110,7 +110,7 @@ impl FromStr for Fault {
             "error" => Ok(Fault::Error(share(name, value.unwrap_or("1%"))?)),
             "drop" => Ok(Fault::Drop(share(name, value.unwrap_or("1%"))?)),
             "ban" => whole(1, 1_000_000, 50).map(Fault::Ban),
-            _ => Err("no such fault: type race, late-reset=25%, early-retry-after=1s, nodes=2, error=1%, drop=1% \
+            _ => Err("no such fault: write race, late-reset=25%, early-retry-after=1s, nodes=2, error=1%, drop=1% \
                       or ban=50"
                 .to_owned()),
         }
@@ -126,7 +126,7 @@ fn share(name: &str, text: &str) -> Result<f64, String> {
     share
         .ok()
         .filter(|share| *share > 0.0 && *share <= 1.0)
-        .ok_or_else(|| format!("not a share above 0 and up to 100%: type {name}=1%"))
+        .ok_or_else(|| format!("not a share above 0 and up to 100%: write {name}=1%"))
 }
 
 impl fmt::Display for Fault {
@@ -168,9 +168,9 @@ mod tests {
             Ok(Fault::EarlyRetryAfter(Duration::from_secs(2)))
         );
         for (text, expected) in [
-            ("", "no such fault: type race"),
+            ("", "no such fault: write race"),
             ("race=1", "no such fault"),
-            ("nodes", "from 2 to 100: type nodes=2"),
+            ("nodes", "from 2 to 100: write nodes=2"),
             ("nodes=1", "from 2 to 100"),
             ("error=0", "above 0 and up to 100%"),
             ("error=101%", "above 0 and up to 100%"),
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn faults_need_what_they_spoil() {
         for (limit, faults, expected) in [
-            ("token 5/s", &["late-reset"][..], "type --limiter 'fixed"),
+            ("token 5/s", &["late-reset"][..], "write --limiter 'fixed"),
             (
                 "queue 5/s burst 2",
                 &["race"],

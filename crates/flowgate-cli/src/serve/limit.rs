@@ -98,14 +98,16 @@ impl FromStr for Limit {
         };
         let limit = match name {
             "none" | "unlimited" if rest.is_empty() => return Ok(Limit::None),
-            "none" | "unlimited" => return Err(format!("{name} has no rate: type {name}")),
+            "none" | "unlimited" => return Err(format!("{name} has no rate: write {name}")),
             "concurrency" => {
                 let permits = rest.parse().ok();
                 return permits
                     .filter(|permits| (1..=MAX_PERMITS).contains(permits))
                     .map(Limit::Concurrency)
                     .ok_or_else(|| {
-                        format!("not a whole number from 1 to {MAX_PERMITS}: type 'concurrency 10'")
+                        format!(
+                            "not a whole number from 1 to {MAX_PERMITS}: write 'concurrency 10'"
+                        )
                     });
             }
             "queue" => Limit::Queue(quota(name, rest)?),
@@ -121,7 +123,7 @@ impl FromStr for Limit {
             && quota.explicit_burst().unwrap_or(1) > MAX_QUEUE
         {
             return Err(format!(
-                "a queue holds at most {MAX_QUEUE}: type a smaller burst"
+                "a queue holds at most {MAX_QUEUE}: write a smaller burst"
             ));
         }
         // Check that this limiter supports this quota.
@@ -134,16 +136,16 @@ impl FromStr for Limit {
 
 fn quota(name: &str, text: &str) -> Result<Quota, String> {
     if text.is_empty() {
-        return Err(format!("a rate is missing: type '{name} 100/s'"));
+        return Err(format!("a rate is missing: write '{name} 100/s'"));
     }
     text.parse().map_err(|error: QuotaError| error.to_string())
 }
 
 fn unknown(text: &str) -> String {
     match text.parse::<Quota>() {
-        Ok(_) => format!("a limiter's name is missing: type 'token {text}' or 'sliding {text}'"),
+        Ok(_) => format!("a limiter's name is missing: write 'token {text}' or 'sliding {text}'"),
         Err(_) => format!(
-            "not a limiter: type one of {} or queue with a rate, 'concurrency 10', or none",
+            "not a limiter: write one of {} or queue with a rate, 'concurrency 10', or none",
             LimiterKind::ALL.map(LimiterKind::name).join(", ")
         ),
     }
@@ -187,17 +189,17 @@ mod tests {
     #[test]
     fn what_is_no_limit_says_what_to_type() {
         for (text, expected) in [
-            ("", "not a limiter: type one of token, leaky"),
+            ("", "not a limiter: write one of token, leaky"),
             ("tokens 5/s", "not a limiter"),
-            ("100/s", "a limiter's name is missing: type 'token 100/s'"),
+            ("100/s", "a limiter's name is missing: write 'token 100/s'"),
             ("sliding", "the quota is missing; write \"sliding 100/s\""),
-            ("queue", "a rate is missing: type 'queue 100/s'"),
+            ("queue", "a rate is missing: write 'queue 100/s'"),
             ("sliding 5/s burst 3", "burst"),
             ("token many", "many"),
             ("concurrency", "from 1 to 100000"),
             ("concurrency 0", "from 1 to 100000"),
             ("queue 5/s burst 1000000", "at most 100000"),
-            ("none 5/s", "type none"),
+            ("none 5/s", "write none"),
         ] {
             let error = text.parse::<Limit>().unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");

@@ -224,7 +224,7 @@ fn plan(
     }
     let Some(first) = targets.first() else {
         return Err(Refusal::usage(
-            "no URL: type one such as http://127.0.0.1:8080/",
+            "no URL: write one such as http://127.0.0.1:8080/",
         ));
     };
     let late = profile.late(&pace);
@@ -265,13 +265,13 @@ fn conclude(
         }
     };
     if let Some(sink) = reports.json {
-        write(sink.write(&report.to_json()));
+        write(sink.write(report.to_json()));
     }
     if let Some(sink) = reports.csv {
-        write(sink.write(&report.to_csv()));
+        write(sink.write(report.to_csv()));
     }
     if let Some(sink) = reports.html {
-        write(sink.write(&html::page(&[(&report.target, report)])));
+        write(sink.write(html::page(&[(&report.target, report)])));
     }
     let exit = judge(report, gates, is_quiet);
     Ok(match is_written {

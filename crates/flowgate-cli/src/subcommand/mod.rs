@@ -6,6 +6,7 @@ pub(crate) mod man;
 pub(crate) mod pace;
 pub(crate) mod report;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 pub(crate) mod verify;
 
 use clap::Parser;
@@ -23,6 +24,8 @@ Examples:
       Never send two requests within 500 ms.
   flowgate verify http://127.0.0.1:8080/ --expect '100/s burst 20'
       Detect what a server's rate limiter really admits, and compare.
+  flowgate simulate --limiter 'token 100/s burst 20' --arrivals 'poisson 150/s'
+      Show what a limit does to traffic, without sending any.
   cat urls.txt | flowgate pace 2/s | xargs -n1 curl -sO
       Fetch the listed URLs, one every half second.
 
@@ -32,7 +35,7 @@ Examples:
     exit_codes!()
 );
 
-/// Send HTTP load at an exact rate, test rate limiters, or pace lines
+/// Send HTTP load at an exact rate, test and simulate rate limiters, or pace lines
 #[derive(Debug, Parser)]
 #[command(
     name = "flowgate",
@@ -54,6 +57,7 @@ pub(crate) enum Subcommand {
     Report(report::Report),
     Verify(Box<verify::Verify>),
     Serve(serve::Serve),
+    Simulate(Box<simulate::Simulate>),
     Completions(completions::Completions),
     Man(man::Man),
 }

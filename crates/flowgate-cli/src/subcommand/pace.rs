@@ -220,13 +220,13 @@ fn end_with_the_reader() -> io::Result<()> {
 fn rate(text: &str) -> Result<Quota, String> {
     match text.parse::<Quota>() {
         Ok(_) if text.contains('B') => {
-            Err("is a rate of bytes, but pace counts lines: type 1000/s".to_owned())
+            Err("is a rate of bytes, but pace counts lines: write 1000/s".to_owned())
         }
         Ok(quota) if quota.scale() != 1 => {
             Err("a line is one unit: remove the word units and its number".to_owned())
         }
         Ok(quota) => Ok(quota),
-        Err(error) if text.contains("burst") => Err(format!("{error} (type '2/s burst 5')")),
+        Err(error) if text.contains("burst") => Err(format!("{error} (write '2/s burst 5')")),
         // A bare number, or a common mistake.
         Err(_) => argument::rate::parse(text),
     }
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn what_is_no_rate_of_lines_says_what_to_type() {
         for (text, expected) in [
-            ("", "type 1000/s"),
+            ("", "write 1000/s"),
             ("0", "must be more than 0"),
             ("-5/s", "-5"),
             ("5/fortnight", "fortnight"),

@@ -8,6 +8,7 @@ use clap::Args;
 use flowgate_load::html;
 
 use crate::argument::output::file;
+use crate::csv::quoted;
 use crate::exit::{Exit, Refusal, print};
 use crate::reports::Destinations;
 
@@ -56,10 +57,10 @@ fn show(report: Report) -> Result<(), Refusal> {
         return print(&text(&runs));
     }
     if let Some(sink) = reports.csv {
-        sink.write(&table(&runs))?;
+        sink.write(table(&runs))?;
     }
     if let Some(sink) = reports.html {
-        sink.write(&html::page(&runs))?;
+        sink.write(html::page(&runs))?;
     }
     Ok(())
 }
@@ -72,7 +73,7 @@ fn read(path: &Path) -> Result<flowgate_load::Report, Refusal> {
         // Parser messages about fields do not help users.
         let why = match error.is_other_schema() {
             true => error.to_string(),
-            false => "not a report: type a file that flowgate load --json wrote".to_owned(),
+            false => "not a report: write a file that flowgate load --json wrote".to_owned(),
         };
         Refusal::usage(format!("{name}: {why}"))
     })
@@ -126,14 +127,6 @@ fn table(runs: &[Run]) -> String {
     table
 }
 
-/// Quotes a field (RFC 4180).
-fn quoted(field: &str) -> String {
-    match field.contains([',', '"', '\r', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,11 +139,5 @@ mod tests {
             labels(&paths(&["x/a.json", "y/a.json"])),
             ["x/a.json", "y/a.json"]
         );
-    }
-
-    #[test]
-    fn fields_that_hold_a_comma_are_quoted() {
-        assert_eq!(quoted("plain"), "plain");
-        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
     }
 }

@@ -229,7 +229,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         _ => text.to_owned(),
     };
     local.parse().map_err(|_| {
-        "not an address with a port: type 127.0.0.1:8080, or 127.0.0.1:0 for a free port".to_owned()
+        "not an address with a port: write 127.0.0.1:8080, or 127.0.0.1:0 for a free port"
+            .to_owned()
     })
 }
 
@@ -241,5 +242,5 @@ fn refusal(text: &str) -> Result<StatusCode, String> {
         .and_then(|code| StatusCode::from_u16(code).ok());
     status
         .filter(|status| status.is_client_error() || status.is_server_error())
-        .ok_or_else(|| "not a status from 400 to 599: type 429 or 503".to_owned())
+        .ok_or_else(|| "not a status from 400 to 599: write 429 or 503".to_owned())
 }

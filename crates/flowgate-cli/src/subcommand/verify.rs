@@ -273,7 +273,7 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
 ///
 /// # Errors
 ///
-/// Returns what to type if the budget is too small.
+/// Returns what to write if the budget is too small.
 fn outlook(
     investigation: &Investigation,
     expected: Option<ExpectedLimit>,
@@ -316,7 +316,7 @@ fn too_little(expected: ExpectedLimit, budget: &Budget, needs: &Budget) -> Strin
         typed.push(format!("--max-requests {}", needs.requests));
     }
     format!(
-        "'{expected}' takes about {} to verify, but {}: type {}",
+        "'{expected}' takes about {} to verify, but {}: write {}",
         takes.join(" and "),
         is.join(" and "),
         typed.join(" ")
@@ -391,10 +391,10 @@ fn conclude(
         }
     };
     if let Some(sink) = reports.json {
-        write(sink.write(&to_json(target, findings)));
+        write(sink.write(to_json(target, findings)));
     }
     if let Some(sink) = reports.html {
-        write(sink.write(&html::limiter_page(target, findings)));
+        write(sink.write(html::limiter_page(target, findings)));
     }
     if !is_written {
         return Ok(Exit::CouldNotRun);
@@ -435,7 +435,7 @@ fn unclear(inconclusive: &BTreeMap<Inconclusive, u64>) -> Option<String> {
 
 /// Parses `X-Api-Key=a,b,c`.
 fn keys(text: &str) -> Result<Keys, String> {
-    let shape = || "not a header with values: type X-Api-Key=ann,bob".to_owned();
+    let shape = || "not a header with values: write X-Api-Key=ann,bob".to_owned();
     let (name, values) = text.split_once('=').ok_or_else(shape)?;
     let name = name.trim().parse().map_err(|_| shape())?;
     let values = values.split(',').map(|value| {
@@ -448,13 +448,13 @@ fn keys(text: &str) -> Result<Keys, String> {
     let values: Vec<_> = values.collect::<Result<_, _>>()?;
     let is_twice = |index: usize| values[..index].contains(&values[index]);
     match values.len() {
-        1 => Err("one key is not enough: type X-Api-Key=ann,bob".to_owned()),
+        1 => Err("one key is not enough: write X-Api-Key=ann,bob".to_owned()),
         2..=MAX_KEYS if (0..values.len()).any(is_twice) => {
-            Err("a key occurs twice: type X-Api-Key=ann,bob".to_owned())
+            Err("a key occurs twice: write X-Api-Key=ann,bob".to_owned())
         }
         2..=MAX_KEYS => Ok(Keys { name, values }),
         count => Err(format!(
-            "{count} keys exceed the maximum of {MAX_KEYS}: type fewer"
+            "{count} keys exceed the maximum of {MAX_KEYS}: write fewer"
         )),
     }
 }

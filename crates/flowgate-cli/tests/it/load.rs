@@ -229,7 +229,7 @@ fn too_few_open_files_are_told_before_anything_is_sent() {
     assert_eq!(
         err,
         "flowgate: 100 connections need about 130 open files, but 40 are allowed: \
-         type -c 10, or run ulimit -n 130 first\n"
+         write -c 10, or run ulimit -n 130 first\n"
     );
     // A soft limit is no obstacle.
     let script = format!("ulimit -S -n 30; exec {binary} load -q 500 -c 100 -n 100");

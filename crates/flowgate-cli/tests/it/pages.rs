@@ -1,4 +1,4 @@
-//! The pages in `docs/cli` have the flags, exit codes and JSON fields of the command.
+//! The pages in `docs/cli` have the flags, exit codes and JSON fields of the command. A package has copies of the pages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::support::{Serve, run};
 
 fn page(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/pages");
     fs::read_to_string(path.join(name)).expect("the page exists")
 }
 
 #[test]
 fn each_flag_is_on_the_page_of_its_subcommand() {
-    for subcommand in ["load", "pace", "serve", "verify", "report"] {
+    for subcommand in ["load", "pace", "serve", "verify", "report", "simulate"] {
         let (_, help, _) = run(&[subcommand, "-h"]);
         let page = page(&format!("{subcommand}.md"));
         let flags = help.lines().filter_map(|line| {
@@ -123,7 +123,7 @@ fn each_json_field_of_load_is_on_its_page() {
 /// The other way round: a page has no field that the command does not write.
 #[test]
 fn each_documented_field_of_load_is_in_the_pinned_schema() {
-    let schema = include_str!("../../../flowgate-load/tests/it/pinned/schema-1.txt");
+    let schema = include_str!("schema-1.txt");
     for field in documented(&page("load.md")) {
         let field = field.trim_end_matches('*');
         assert!(

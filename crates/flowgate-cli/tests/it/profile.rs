@@ -76,13 +76,13 @@ fn shapes_that_make_no_sense_are_answered_in_one_line() {
         (2, &["-q", "1:2:3"], "\"2:3\""),
         (2, &["-q", "0:0"], "at least one rate must be above 0"),
         (2, &["-q", "1:2G"], "exceeds the maximum of 1000000000/s"),
-        (2, &["-q", "1:2", "-n", "5"], "type --duration 60s"),
+        (2, &["-q", "1:2", "-n", "5"], "write --duration 60s"),
         (
             2,
             &["-q", "1:2", "--poisson"],
             "--poisson needs a constant rate",
         ),
-        (2, &["--plan", "30s"], "\"30s\": type TIME@RATE"),
+        (2, &["--plan", "30s"], "\"30s\": write TIME@RATE"),
         (2, &["--plan", "1s@0"], "at least one rate must be above 0"),
         (
             2,
@@ -105,9 +105,9 @@ fn shapes_that_make_no_sense_are_answered_in_one_line() {
             &["--plan", "1s@5", "--poisson"],
             "cannot be used with '--poisson",
         ),
-        (2, &["--sine", "1s@5"], "type --rate 1000/s"),
-        (2, &["-q", "5", "--sine", "5"], "type TIME@RATE"),
-        (2, &["-q", "5", "--sine", "1s@6"], "type at most 5/s"),
+        (2, &["--sine", "1s@5"], "write --rate 1000/s"),
+        (2, &["-q", "5", "--sine", "5"], "write TIME@RATE"),
+        (2, &["-q", "5", "--sine", "1s@6"], "write at most 5/s"),
         (2, &["-q", "5", "--burst", "0"], "number from 1 to"),
         (
             2,

@@ -220,7 +220,7 @@ fn what_is_no_report_is_said() {
         assert_eq!(
             err,
             format!(
-                "flowgate: {path}: not a report: type a file that flowgate load --json wrote\n"
+                "flowgate: {path}: not a report: write a file that flowgate load --json wrote\n"
             )
         );
     }

@@ -191,17 +191,17 @@ fn bad_arguments_are_answered_in_one_line() {
     for (arguments, expected) in [
         (
             &["--limiter", "bucket 5/s"][..],
-            "not a limiter: type one of token",
+            "not a limiter: write one of token",
         ),
-        (&["--limiter", "5/s"], "type 'token 5/s'"),
-        (&["--fault", "slow"], "no such fault: type race"),
+        (&["--limiter", "5/s"], "write 'token 5/s'"),
+        (&["--fault", "slow"], "no such fault: write race"),
         (&["--fault", "late-reset"], "needs a fixed window"),
         (
             &["--limiter", "none", "--fault", "nodes=2"],
             "needs a limiter",
         ),
-        (&["--listen", "here"], "type 127.0.0.1:8080"),
-        (&["--status", "200"], "type 429 or 503"),
+        (&["--listen", "here"], "write 127.0.0.1:8080"),
+        (&["--status", "200"], "write 429 or 503"),
         (&["--body", "99999999999"], "99999999999"),
     ] {
         let (exit, out, err) = run(&[&["serve"], arguments].concat());

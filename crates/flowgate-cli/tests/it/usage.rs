@@ -5,11 +5,11 @@ use crate::support::{finished, flowgate, run};
 #[test]
 fn bad_arguments_are_answered_in_one_line() {
     let table: &[(i32, &[&str], &str)] = &[
-        (2, &["load"], "type --rate 1000/s"),
+        (2, &["load"], "write --rate 1000/s"),
         (2, &["load", "--rate"], "--rate <RATE>"),
         (2, &["load", "-q", "0"], "must be more than 0"),
         (2, &["load", "-q", "0/s"], "must be more than 0"),
-        (2, &["load", "-q", "10hz"], "type 10/s"),
+        (2, &["load", "-q", "10hz"], "write 10/s"),
         (2, &["load", "-q", "10", "-t", "-1"], "longer than 0"),
         (
             2,
@@ -19,12 +19,12 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "10", "-H", "Content-Length: 5"],
-            "remove it, and type -d TEXT",
+            "remove it, and write -d TEXT",
         ),
         (
             2,
             &["load", "-q", "10", "-H", "Transfer-Encoding: chunked"],
-            "remove it, and type -d TEXT",
+            "remove it, and write -d TEXT",
         ),
         (
             2,
@@ -51,7 +51,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "5", "http://me:sesame@h/"],
-            "type http://h/ -a me:…",
+            "write http://h/ -a me:…",
         ),
         (
             2,
@@ -71,23 +71,23 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["http://me:sesame@h/"],
-            "type flowgate load http://…@h/",
+            "write flowgate load http://…@h/",
         ),
-        (2, &["help"], "type flowgate --help"),
-        (2, &["help", "load"], "type flowgate load --help"),
-        (2, &["help", "me"], "type flowgate --help"),
-        (2, &["version"], "type flowgate --version"),
-        (2, &["-v"], "type flowgate --version"),
+        (2, &["help"], "write flowgate --help"),
+        (2, &["help", "load"], "write flowgate load --help"),
+        (2, &["help", "me"], "write flowgate --help"),
+        (2, &["version"], "write flowgate --version"),
+        (2, &["-v"], "write flowgate --version"),
         (2, &["load", "-q", "1e99"], "1e99"),
         (2, &["load", "-q", "NaN"], "NaN"),
         (2, &["load", "-q", "inf"], "inf"),
         (2, &["load", "-q", "-5"], "-5"),
-        (2, &["load", "-q", ""], "type 1000/s"),
+        (2, &["load", "-q", ""], "write 1000/s"),
         (2, &["load", "-q", "5/fortnight"], "fortnight"),
-        (2, &["load", "-q", "100/s burst 20"], "type 100/s"),
+        (2, &["load", "-q", "100/s burst 20"], "write 100/s"),
         (2, &["load", "-q", "10MiB/s"], "bytes"),
-        (2, &["load", "-q", "10", "-z", "5"], "type 5s"),
-        (2, &["load", "-q", "10", "-z", "soon"], "type 5s"),
+        (2, &["load", "-q", "10", "-z", "5"], "write 5s"),
+        (2, &["load", "-q", "10", "-z", "soon"], "write 5s"),
         (2, &["load", "-q", "10", "-z", "0s"], "longer than 0"),
         (2, &["load", "-q", "10", "-z", "-1s"], "longer than 0"),
         (2, &["load", "-q", "10", "-z", "1000years"], "584 years"),
@@ -96,7 +96,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (2, &["load", "-q", "10", "-n", "many"], "number from 1 to"),
         (2, &["load", "-q", "10", "-c", "0"], "from 1 to 20000"),
         (2, &["load", "-q", "10", "-c", "20001"], "from 1 to 20000"),
-        (2, &["load", "-q", "10", "--timeout", "0"], "type 1h"),
+        (2, &["load", "-q", "10", "--timeout", "0"], "write 1h"),
         (2, &["load", "-q", "10", "-t", "soon"], "not a time"),
         (2, &["load", "-q", "10", "--threads", "0"], "from 1 to 1024"),
         (
@@ -113,9 +113,9 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "10", "-a", "me"],
-            "type -a user:password",
+            "write -a user:password",
         ),
-        (2, &["load", "-q", "10", "-T", ""], "type a value"),
+        (2, &["load", "-q", "10", "-T", ""], "write a value"),
         (
             2,
             &["load", "-q", "10", "-d", "x", "-D", "y"],
@@ -136,7 +136,7 @@ fn bad_arguments_are_answered_in_one_line() {
             &["load", "--urls", "file", "http://h/"],
             "cannot be used with '[URL]'",
         ),
-        (2, &["load", "-z", "5s"], "type --rate 1000/s"),
+        (2, &["load", "-z", "5s"], "write --rate 1000/s"),
         (
             2,
             &["load", "--poisson", "http://h/"],
@@ -186,7 +186,7 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "5", "--margin", "1ms"],
-            "type --at-most 2/s --margin 1ms",
+            "write --at-most 2/s --margin 1ms",
         ),
         (2, &["load", "-q", "5", "--json"], "--json <FILE>"),
         (
@@ -220,19 +220,19 @@ fn bad_arguments_are_answered_in_one_line() {
         (
             2,
             &["load", "-q", "5", "--fail-if", "p95>5ms"],
-            "type one of p50",
+            "write one of p50",
         ),
-        (2, &["load", "-q", "5", "--fail-if", "p99>50"], "type 50ms"),
-        (2, &["load", "-q", "10", "-m", "G T"], "type GET"),
+        (2, &["load", "-q", "5", "--fail-if", "p99>50"], "write 50ms"),
+        (2, &["load", "-q", "10", "-m", "G T"], "write GET"),
         (
             2,
             &["load", "-q", "10", "-H", "colonless"],
-            "type -H 'Name: value'",
+            "write -H 'Name: value'",
         ),
         (
             2,
             &["load", "-q", "10", "localhost:80"],
-            "type http://localhost:80",
+            "write http://localhost:80",
         ),
         (2, &["load", "-q", "10", "http://"], "http://127.0.0.1"),
         (2, &["load", "-q", "10", "ftp://x/"], "begins with http://"),
@@ -243,8 +243,12 @@ fn bad_arguments_are_answered_in_one_line() {
         ),
         (2, &["load", "--rat", "10"], "'--rate'"),
         (2, &["laod"], "'load'"),
-        (2, &["http://h/", "-q", "5"], "type flowgate load http://h/"),
-        (2, &["-q", "5"], "type flowgate load -q"),
+        (
+            2,
+            &["http://h/", "-q", "5"],
+            "write flowgate load http://h/",
+        ),
+        (2, &["-q", "5"], "write flowgate load -q"),
         (2, &["report"], "<FILE>"),
         (2, &["completions"], "<SHELL>"),
         (2, &["completions", "sh"], "'sh'"),
@@ -277,32 +281,32 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
     let table: &[(&[&str], &str)] = &[
         (
             &["-d", "30s", "http://h/"],
-            "-d is the body, as in hey, oha and curl: type -z 30s for a duration, or --body 30s for a body",
+            "-d is the body, as in hey, oha and curl: write -z 30s for a duration, or --body 30s for a body",
         ),
         (
             &["http://h/", "-d", "10"],
-            "-d is the body, as in hey, oha and curl: type -z 10s for a duration, or --body 10 for a body",
+            "-d is the body, as in hey, oha and curl: write -z 10s for a duration, or --body 10 for a body",
         ),
         (
             &["-t12", "-c400", "-d30s", "http://h/"],
-            "-t is the timeout, as in hey and oha: type --threads 12 for threads, or -t 12s for a timeout; \
-             -d is the body, as in hey, oha and curl: type -z 30s for a duration, or --body 30s for a body",
+            "-t is the timeout, as in hey and oha: write --threads 12 for threads, or -t 12s for a timeout; \
+             -d is the body, as in hey, oha and curl: write -z 30s for a duration, or --body 30s for a body",
         ),
         (
             &["-R", "100", "http://h/"],
-            "-R: the total rate is -q: type -q 100",
+            "-R: the total rate is -q: write -q 100",
         ),
         (
             &["--rps", "http://h/"],
-            "--rps: the total rate is -q: type -q 1000/s",
+            "--rps: the total rate is -q: write -q 1000/s",
         ),
         (
             &["--rate-limit=100", "http://h/"],
-            "--rate-limit: the total rate is -q: type -q 100",
+            "--rate-limit: the total rate is -q: write -q 100",
         ),
         (
             &["-4", "http://h/"],
-            "-4: type the address in the URL, http://127.0.0.1/ or http://[::1]/, and the name with --host",
+            "-4: write the address in the URL, http://127.0.0.1/ or http://[::1]/, and the name with --host",
         ),
         (
             &["-L", "http://h/"],
@@ -310,7 +314,7 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-i", "http://h/"],
-            "-i: responses are not shown: remove it, or type -m HEAD for the method",
+            "-i: responses are not shown: remove it, or write -m HEAD for the method",
         ),
         (
             &["--wait", "http://h/"],
@@ -326,28 +330,28 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-d", "@file", "http://h/"],
-            "-d does not read files: type -D file (or --body '@…' for a body that begins with @)",
+            "-d does not read files: write -D file (or --body '@…' for a body that begins with @)",
         ),
         (
             &["-w", "5", "http://h/"],
-            "-w: not supported: type -c for connections or --threads for threads",
+            "-w: not supported: write -c for connections or --threads for threads",
         ),
         (
             &["-o", "csv", "http://h/"],
-            "-o: type --json FILE, --csv FILE or --html FILE; - is standard output",
+            "-o: write --json FILE, --csv FILE or --html FILE; - is standard output",
         ),
         (
             &["-x", "http://proxy:3128", "http://h/"],
             "-x: proxies are not supported: remove it",
         ),
-        (&["-h2", "http://h/"], "-h2: type --http2"),
+        (&["-h2", "http://h/"], "-h2: write --http2"),
         (
             &["-c", "0", "http://h/"],
-            "invalid value '0' for '--connections <COUNT>': not a whole number from 1 to 20000: type 50",
+            "invalid value '0' for '--connections <COUNT>': not a whole number from 1 to 20000: write 50",
         ),
         (
             &["-H", "Foo", "http://h/"],
-            "invalid value 'Foo' for '--header <HEADER>': a colon is missing: type -H 'Name: value'",
+            "invalid value 'Foo' for '--header <HEADER>': a colon is missing: write -H 'Name: value'",
         ),
     ];
     for (arguments, expected) in table {

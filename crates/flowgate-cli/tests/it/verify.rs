@@ -51,15 +51,15 @@ fn a_server_that_cannot_be_verified_is_reported_in_one_line() {
         (&is_tls, "connection refused"),
         (
             &moved,
-            "the server responds 302 Found to http://127.0.0.1:1/: type that URL",
+            "the server responds 302 Found to http://127.0.0.1:1/: write that URL",
         ),
         (
             &moved_within,
-            &format!("the server responds 302 Found to {moved_within}login: type that URL"),
+            &format!("the server responds 302 Found to {moved_within}login: write that URL"),
         ),
         (
             &in_a_circle,
-            "the server responds 302 Found to this same URL: type another",
+            "the server responds 302 Found to this same URL: write another",
         ),
         (&nowhere, "the server responds 302 Found without a location"),
         (&wants_a_name, "add credentials with -a or -H"),
@@ -143,11 +143,11 @@ fn bad_arguments_are_answered_in_one_line() {
         (&["http://127.0.0.1:1/", "--expect", "many"], "many"),
         (
             &["http://127.0.0.1:1/", "--key-header", "X-Key"],
-            "type X-Api-Key=ann,bob",
+            "write X-Api-Key=ann,bob",
         ),
         (
             &["http://127.0.0.1:1/", "--key-header", "X-Key=a,,b"],
-            "type X-Api-Key=ann,bob",
+            "write X-Api-Key=ann,bob",
         ),
         (
             &["http://127.0.0.1:1/", "--key-header", "X-Key=a,b,a"],
@@ -159,7 +159,7 @@ fn bad_arguments_are_answered_in_one_line() {
         ),
         (
             &["http://127.0.0.1:1/", "--admitted", "2xx"],
-            "type 200-299,304",
+            "write 200-299,304",
         ),
         (
             &["http://127.0.0.1:1/", "--admitted", "200-503"],
@@ -167,14 +167,14 @@ fn bad_arguments_are_answered_in_one_line() {
         ),
         (
             &["http://127.0.0.1:1/", "--expect", "1/min burst 5"],
-            "to verify, but --max-time is 1m: type --max-time ",
+            "to verify, but --max-time is 1m: write --max-time ",
         ),
-        (&["http://127.0.0.1:1/", "--max-time", "60"], "type 60s"),
+        (&["http://127.0.0.1:1/", "--max-time", "60"], "write 60s"),
         (&["http://127.0.0.1:1/", "--max-requests", "0"], "0"),
         (&["http://127.0.0.1:1/", "-c", "0"], "0"),
         (
             &["http://me:sesame@127.0.0.1:1/"],
-            "type http://127.0.0.1:1/ -a me:…",
+            "write http://127.0.0.1:1/ -a me:…",
         ),
     ] {
         let (exit, out, err) = verify(arguments);

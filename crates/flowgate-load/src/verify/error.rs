@@ -84,13 +84,13 @@ impl fmt::Display for VerifyError {
             VerifyError::Redirect { status, location } => {
                 write!(f, "the server responds {status}")?;
                 match location {
-                    Some(location) => write!(f, " to {location}: type that URL"),
-                    None => f.write_str(" without a location: type another URL"),
+                    Some(location) => write!(f, " to {location}: write that URL"),
+                    None => f.write_str(" without a location: write another URL"),
                 }
             }
             VerifyError::RedirectLoop { status } => write!(
                 f,
-                "the server responds {status} to this same URL: type another URL, or add the header it needs with -H"
+                "the server responds {status} to this same URL: write another URL, or add the header it needs with -H"
             ),
             VerifyError::Inconclusive {
                 status,
@@ -104,7 +104,7 @@ impl fmt::Display for VerifyError {
                 if matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                     f.write_str("add credentials with -a or -H, ")?;
                 }
-                f.write_str("type another URL, or list the status in --admitted or --refused")
+                f.write_str("write another URL, or list the status in --admitted or --refused")
             }
             VerifyError::Stopped => f.write_str("stopped"),
         }

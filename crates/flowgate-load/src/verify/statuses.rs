@@ -28,7 +28,7 @@ pub struct StatusRanges(Vec<RangeInclusive<u16>>);
 /// use flowgate_load::verify::{StatusRanges, StatusRangesError};
 ///
 /// let error: StatusRangesError = "2xx".parse::<StatusRanges>().unwrap_err();
-/// assert_eq!(error.to_string(), "\"2xx\" is not a list of statuses from 200 to 599: type 200-299,304");
+/// assert_eq!(error.to_string(), "\"2xx\" is not a list of statuses from 200 to 599: write 200-299,304");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusRangesError(String);
@@ -139,7 +139,7 @@ impl fmt::Display for StatusRangesError {
         let text = &self.0;
         write!(
             f,
-            "{text:?} is not a list of statuses from 200 to 599: type 200-299,304"
+            "{text:?} is not a list of statuses from 200 to 599: write 200-299,304"
         )
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         assert!(!ranges.overlaps(&StatusRanges::success()));
         for text in ["", "2xx", "200-", "299-200", "100", "600", "200;201"] {
             let error = text.parse::<StatusRanges>().unwrap_err().to_string();
-            assert!(error.contains("type 200-299,304"), "{text:?}: {error}");
+            assert!(error.contains("write 200-299,304"), "{text:?}: {error}");
         }
     }
 }

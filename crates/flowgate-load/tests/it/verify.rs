@@ -205,7 +205,7 @@ fn what_cannot_be_asked_is_said() {
     assert!(matches!(redirect, VerifyError::Redirect { .. }));
     assert_eq!(
         redirect.to_string(),
-        "the server responds 301 Moved Permanently to https://elsewhere/: type that URL"
+        "the server responds 301 Moved Permanently to https://elsewhere/: write that URL"
     );
     let neither = refusing(error).to_string();
     assert!(neither.starts_with(

@@ -275,7 +275,7 @@ impl TargetRateSampler {
     /// # use flowgate_otel::TargetRateSampler;
     /// let sampler = TargetRateSampler::new("100/s".parse()?);
     /// let controls = sampler.controls(); // for the task that reloads the configuration
-    /// controls.set_quota("10/s".parse()?);
+    /// controls.set_quota("10/s".parse()?)?;
     /// assert_eq!(sampler.quota().to_string(), "10/s");
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
@@ -340,7 +340,7 @@ impl ShouldSample for TargetRateSampler {
         let (picked, trace_state) = settings.pick.decide(share, trace_id, trace_state);
         let (decision, attributes) = if picked {
             let probability = settings.pick.probability(share);
-            let attributes = attributes::of_sampler("probabilistic", probability);
+            let attributes = attributes::of_sampler("probabilistic", Some(probability));
             (SamplingDecision::RecordAndSample, attributes)
         } else {
             (SamplingDecision::Drop, Vec::new())

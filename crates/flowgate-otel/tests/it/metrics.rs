@@ -1,18 +1,20 @@
-//! [`register_metrics`]: what a reader collects of an observed limiter.
+//! What a reader collects of observed limiters, of tables of keys and of layers.
 
-use flowgate::{ManualClock, Observed, TokenBucket};
-use flowgate_otel::register_metrics;
-use opentelemetry::metrics::MeterProvider;
-use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
-use opentelemetry_sdk::metrics::{
-    InMemoryMetricExporter, InMemoryMetricExporterBuilder, PeriodicReader, SdkMeterProvider,
-    Temporality,
+use crate::collector::Collector;
+use flowgate::{
+    ConcurrencyLimit, Gate, Keyed, ManualClock, Observed, Quota, TokenBucket, WhenFull,
 };
-use std::collections::BTreeMap;
+use flowgate_otel::{register_key_metrics, register_layer_metrics, register_metrics};
+use flowgate_tower::LimitLayer;
+use futures_executor::block_on;
+use http::{Request, Response};
+use opentelemetry_sdk::metrics::Temporality;
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
+use tower::{Layer, ServiceExt, service_fn};
 
 type Limiter = Arc<Observed<TokenBucket>>;
 
@@ -22,68 +24,15 @@ fn observed(time: &ManualClock) -> Limiter {
     Arc::new(Observed::new(bucket.build().expect("in range")))
 }
 
-/// A provider, and what it collects.
-struct Collector {
-    provider: SdkMeterProvider,
-    exporter: InMemoryMetricExporter,
+fn register(collector: &Collector, name: &'static str, limiter: &Limiter) {
+    let limiter = Arc::clone(limiter);
+    register_metrics(&collector.meter(), name, move || {
+        (limiter.counts(), limiter.waits())
+    });
 }
 
-impl Collector {
-    fn new(temporality: Temporality) -> Self {
-        let exporter = InMemoryMetricExporterBuilder::new()
-            .with_temporality(temporality)
-            .build();
-        let reader = PeriodicReader::builder(exporter.clone()).build();
-        let provider = SdkMeterProvider::builder().with_reader(reader).build();
-        Self { provider, exporter }
-    }
-
-    fn register(&self, name: &'static str, limiter: &Limiter) {
-        let limiter = Arc::clone(limiter);
-        register_metrics(&self.provider.meter("test"), name, move || {
-            (limiter.counts(), limiter.waits())
-        });
-    }
-
-    /// By name and attributes: the value, and whether it only grows.
-    fn collect(&self) -> BTreeMap<String, (i64, bool)> {
-        self.exporter.reset();
-        self.provider.force_flush().expect("it collects");
-        let collected = self.exporter.get_finished_metrics().expect("it collected");
-        let scopes = collected.iter().flat_map(|all| all.scope_metrics());
-        let mut values = BTreeMap::new();
-        for metric in scopes.flat_map(|scope| scope.metrics()) {
-            assert!(!metric.description().is_empty() && !metric.unit().is_empty());
-            let mut keep = |attributes: Vec<String>, value, grows| {
-                let name = format!("{} {}", metric.name(), attributes.join(" "));
-                let twice = values.insert(name, (value, grows));
-                assert_eq!(twice, None, "{}", metric.name());
-            };
-            match metric.data() {
-                AggregatedMetrics::U64(MetricData::Sum(sum)) => {
-                    for point in sum.data_points() {
-                        let value = point.value().try_into().expect("a small number");
-                        keep(shown(point.attributes()), value, sum.is_monotonic());
-                    }
-                }
-                AggregatedMetrics::I64(MetricData::Sum(sum)) => {
-                    for point in sum.data_points() {
-                        keep(shown(point.attributes()), point.value(), sum.is_monotonic());
-                    }
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        values
-    }
-}
-
-fn shown<'a>(attributes: impl Iterator<Item = &'a opentelemetry::KeyValue>) -> Vec<String> {
-    let mut shown: Vec<_> = attributes
-        .map(|attribute| format!("{}={}", attribute.key, attribute.value))
-        .collect();
-    shown.sort();
-    shown
+fn quota(text: &str) -> Quota {
+    text.parse().expect("a quota")
 }
 
 #[test]
@@ -91,7 +40,7 @@ fn each_count_is_observed_under_its_name() {
     let collector = Collector::new(Temporality::Cumulative);
     let time = ManualClock::new();
     let limiter = observed(&time);
-    collector.register("api", &limiter);
+    register(&collector, "api", &limiter);
     limiter.try_acquire_n(4).expect("there are four");
     limiter.try_acquire().expect("there is one");
     assert!(limiter.try_acquire().is_err());
@@ -102,9 +51,13 @@ fn each_count_is_observed_under_its_name() {
     let _ = Box::pin(limiter.acquire()).as_mut().poll(&mut context);
 
     let values = collector.collect();
-    assert_eq!(values["flowgate.admitted limiter=api"], (2, true));
-    assert_eq!(values["flowgate.admitted_units limiter=api"], (5, true));
-    let refused = |reason| format!("flowgate.refused limiter=api reason={reason}");
+    assert_eq!(values["flowgate.admitted flowgate.limiter=api"], (2, true));
+    assert_eq!(
+        values["flowgate.admitted_units flowgate.limiter=api"],
+        (5, true)
+    );
+    let refused =
+        |reason| format!("flowgate.refused flowgate.limiter=api flowgate.reason={reason}");
     for (reason, count) in [
         ("over_limit", 1),
         ("busy", 0),
@@ -117,9 +70,9 @@ fn each_count_is_observed_under_its_name() {
     ] {
         assert_eq!(values[&refused(reason)], (count, true), "{reason}");
     }
-    assert_eq!(values["flowgate.abandoned limiter=api"], (1, true));
-    assert_eq!(values["flowgate.waiting limiter=api"], (1, false));
-    let waits = "flowgate.waits le=+Inf limiter=api";
+    assert_eq!(values["flowgate.abandoned flowgate.limiter=api"], (1, true));
+    assert_eq!(values["flowgate.waiting flowgate.limiter=api"], (1, false));
+    let waits = "flowgate.waits flowgate.limiter=api le=+Inf";
     assert_eq!(values[waits], (0, true));
     assert_eq!(values.len(), 3 + 8 + 1 + 14);
 
@@ -129,9 +82,9 @@ fn each_count_is_observed_under_its_name() {
     assert!(limiter.try_acquire().is_err());
     for _ in 0..2 {
         let values = collector.collect();
-        assert_eq!(values["flowgate.admitted limiter=api"], (3, true));
+        assert_eq!(values["flowgate.admitted flowgate.limiter=api"], (3, true));
         assert_eq!(values[&refused("closed")], (1, true));
-        assert_eq!(values["flowgate.waiting limiter=api"], (0, false));
+        assert_eq!(values["flowgate.waiting flowgate.limiter=api"], (0, false));
         assert_eq!(values[waits], (1, true));
     }
 }
@@ -141,9 +94,9 @@ fn waits_are_counted_up_to_each_bound_and_never_as_shorter() {
     let collector = Collector::new(Temporality::Cumulative);
     let time = ManualClock::new();
     let limiter = observed(&time);
-    collector.register("x", &limiter);
+    register(&collector, "x", &limiter);
     let within = |le: &str| {
-        let name = format!("flowgate.waits le={le} limiter=x");
+        let name = format!("flowgate.waits flowgate.limiter=x le={le}");
         collector.collect()[&name].0
     };
     let mut context = Context::from_waker(Waker::noop());
@@ -169,16 +122,142 @@ fn a_reader_of_differences_gets_them_and_each_limiter_has_its_own() {
     let collector = Collector::new(Temporality::Delta);
     let time = ManualClock::new();
     let limiters = [observed(&time), observed(&time)];
-    collector.register("a", &limiters[0]);
-    collector.register("b", &limiters[1]);
+    register(&collector, "a", &limiters[0]);
+    register(&collector, "b", &limiters[1]);
     limiters[0].try_acquire_n(3).expect("there are three");
     let values = collector.collect();
-    assert_eq!(values["flowgate.admitted_units limiter=a"].0, 3);
-    assert_eq!(values["flowgate.admitted_units limiter=b"].0, 0);
+    assert_eq!(values["flowgate.admitted_units flowgate.limiter=a"].0, 3);
+    assert_eq!(values["flowgate.admitted_units flowgate.limiter=b"].0, 0);
 
     limiters[0].try_acquire_n(2).expect("there are two");
     limiters[1].try_acquire().expect("there is one");
     let values = collector.collect();
-    assert_eq!(values["flowgate.admitted_units limiter=a"].0, 2);
-    assert_eq!(values["flowgate.admitted_units limiter=b"].0, 1);
+    assert_eq!(values["flowgate.admitted_units flowgate.limiter=a"].0, 2);
+    assert_eq!(values["flowgate.admitted_units flowgate.limiter=b"].0, 1);
+}
+
+#[test]
+fn an_observed_gate_and_an_observed_table_are_reported_by_the_same_names() {
+    let collector = Collector::new(Temporality::Cumulative);
+    let gate = Gate::builder()
+        .limit("rate", TokenBucket::new(quota("3/day")))
+        .limit("permits", ConcurrencyLimit::new(1))
+        .build();
+    let gate = Arc::new(Observed::new(gate.expect("a gate")));
+    let read = Arc::clone(&gate);
+    register_metrics(&collector.meter(), "gate", move || {
+        (read.counts(), read.waits())
+    });
+    let permit = gate.try_acquire().expect("both have one");
+    assert!(gate.try_acquire().is_err());
+    drop(permit);
+
+    let table = Keyed::token_bucket(quota("2/day")).capacity(100);
+    let table = Arc::new(Observed::new(table.expect("a table")));
+    let read = Arc::clone(&table);
+    register_metrics(&collector.meter(), "users", move || {
+        (read.counts(), read.waits())
+    });
+    for key in ["ada", "ada", "ada", "bob"] {
+        let _ = table.try_acquire(key);
+    }
+    let values = collector.collect();
+    let refused = |limiter, reason| {
+        let name = format!("flowgate.refused flowgate.limiter={limiter} flowgate.reason={reason}");
+        values[&name].0
+    };
+    assert_eq!(values["flowgate.admitted flowgate.limiter=gate"].0, 1);
+    assert_eq!(refused("gate", "busy"), 1);
+    assert_eq!(values["flowgate.admitted flowgate.limiter=users"].0, 3);
+    assert_eq!(refused("users", "over_limit"), 1);
+}
+
+#[test]
+fn what_a_full_table_does_is_observed_under_its_name() {
+    let collector = Collector::new(Temporality::Cumulative);
+    let of = |name: &'static str, when_full| {
+        let time = ManualClock::new();
+        let table = Keyed::token_bucket(quota("2/day"))
+            .clock(&time)
+            .when_full(when_full);
+        let table = Arc::new(table.capacity(8).expect("a table"));
+        let read = Arc::clone(&table);
+        register_key_metrics(&collector.meter(), name, move || read.counts());
+        for key in 0..1000_u32 {
+            let _ = table.try_acquire(&key);
+        }
+        table.counts()
+    };
+    let evicts = of("evicts", WhenFull::Evict);
+    let denies = of("denies", WhenFull::Deny);
+    let shares = of("shares", WhenFull::Share(quota("5/day")));
+    assert!(evicts.evicted > 0 && denies.refused_for_room > 0 && shares.shared > 0);
+    let values = collector.collect();
+    for (name, counts) in [("evicts", evicts), ("denies", denies), ("shares", shares)] {
+        let of = |metric: &str, reason: &str| {
+            let name = format!("flowgate.keys.{metric} flowgate.limiter={name}{reason}");
+            let (value, grows) = values[&name];
+            assert!(grows, "{name}");
+            u64::try_from(value).expect("a count")
+        };
+        assert_eq!(of("evicted", ""), counts.evicted, "{name}");
+        assert_eq!(of("shared", ""), counts.shared, "{name}");
+        assert_eq!(
+            of("refused", " flowgate.reason=table_full"),
+            counts.refused_for_room
+        );
+        assert_eq!(
+            of("refused", " flowgate.reason=estimate"),
+            counts.refused_by_estimate
+        );
+    }
+    assert_eq!(values.len(), 3 * 4);
+}
+
+/// Of two classes and of other requests: each with its own numbers, under its own attributes.
+#[test]
+fn what_a_layer_counts_is_observed_by_class_and_reason() {
+    let collector = Collector::new(Temporality::Cumulative);
+    let time = ManualClock::new();
+    let bucket = TokenBucket::builder(quota("4/day")).clock(&time).build();
+    let layer = LimitLayer::new(bucket.expect("a bucket"))
+        .exempt_paths(["/health"])
+        .classes(["read", "write"], |request| match request.uri.path() {
+            "/read" => Some("read"),
+            "/write" => Some("write"),
+            _ => None,
+        });
+    register_layer_metrics(&collector.meter(), "api", layer.counts());
+    let service = layer.layer(service_fn(async |_: Request<String>| {
+        Ok::<_, Infallible>(Response::new(String::new()))
+    }));
+    let ask = |path: &str| {
+        let request = Request::get(path).body(String::new()).expect("a request");
+        block_on(service.clone().oneshot(request)).expect("it answers");
+    };
+    for path in [
+        "/health", "/read", "/read", "/read", "/write", "/write", "/write", "/",
+    ] {
+        ask(path);
+    }
+    let values = collector.collect();
+    let of = |metric: &str, class: &str, reason: &str| {
+        let name = format!(
+            "flowgate.requests.{metric} flowgate.class={class} flowgate.limiter=api{reason}"
+        );
+        let (value, grows) = values[&name];
+        assert!(grows, "{name}");
+        value
+    };
+    let refused = |class| of("refused", class, " flowgate.reason=over_limit");
+    let by_class = |metric| ["read", "write", "other"].map(|class| of(metric, class, ""));
+    assert_eq!(by_class("admitted"), [3, 1, 0]);
+    assert_eq!(by_class("exempt"), [0, 0, 1]);
+    assert_eq!(["read", "write", "other"].map(refused), [0, 2, 1]);
+    for metric in ["waited", "would_refuse", "abandoned"] {
+        assert_eq!(by_class(metric), [0, 0, 0], "{metric}");
+    }
+    assert_eq!(of("refused", "write", " flowgate.reason=busy"), 0);
+    let reasons = flowgate_tower::RefusalReason::ALL.len();
+    assert_eq!(values.len(), 3 * (5 + reasons));
 }

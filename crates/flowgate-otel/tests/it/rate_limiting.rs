@@ -49,7 +49,8 @@ fn the_burst_is_what_flows_in_within_a_second_and_at_least_one() {
         ("2147483648/ns", 2_147_483_648_000_000_000),
         ("1/y units 4294967296", 1),
     ] {
-        let in_force = RateLimitingSampler::new(quota.parse().unwrap()).quota();
+        let sampler = RateLimitingSampler::new(quota.parse().unwrap());
+        let in_force = sampler.quota().expect("it was made of one");
         assert_eq!(in_force.max_burst(), burst, "{quota}");
     }
 }
@@ -171,7 +172,7 @@ fn what_was_decided_elsewhere_takes_no_token() {
         }
         // The trace state goes on, whatever is decided.
         assert_eq!(ask(&own).trace_state.header(), "a=b");
-        own.set_quota("1/h".parse().unwrap());
+        own.set_quota("1/h".parse().unwrap()).unwrap();
         time.advance(Duration::from_secs(3600));
     }
     assert!(samples(&own));
@@ -185,7 +186,7 @@ fn clones_share_the_limit_and_its_changes() {
     let other = one.clone();
     assert!(samples(&one));
     assert!(!samples(&other));
-    other.set_quota("5/s".parse().unwrap());
+    other.set_quota("5/s".parse().unwrap()).unwrap();
     time.advance(Duration::from_secs(1));
     let sampled = (0..9)
         .map(|_| ask(&one))

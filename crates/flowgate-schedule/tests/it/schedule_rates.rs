@@ -384,8 +384,8 @@ fn a_sine_that_cannot_be_kept_is_refused() {
         Schedule::sine(mean, amplitude, period, SECOND).map_err(|error| error.to_string())
     };
     for (mean, amplitude, period, expected) in [
-        ("10/s", "11/s", SECOND, "type at most 10/s"),
-        ("60/min", "1001/1000s", SECOND, "type at most 60/min"),
+        ("10/s", "11/s", SECOND, "write at most 10/s"),
+        ("60/min", "1001/1000s", SECOND, "write at most 60/min"),
         ("900000000/s", "200000000/s", SECOND, "1000000000/s"),
         ("10/s", "1/s", Duration::ZERO, "longer than 0"),
         (

@@ -1,4 +1,4 @@
-//! What is simulated: a server, its load and its faults; and what of a run counts.
+//! The simulated plant: a server, its load and its faults; and what of a run counts.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -14,7 +14,7 @@ use crate::policy::{Limit, Record, Recorder};
 /// The mean service time of every plant.
 pub const SERVICE: Duration = Duration::from_millis(10);
 
-/// A server with so many workers, and traffic of `load` times what it can serve.
+/// A server with this many workers, and traffic of `load` times what it can serve.
 #[derive(Clone, Debug)]
 pub struct Plant {
     pub workers: u32,
@@ -117,7 +117,9 @@ impl Plant {
         }
     }
 
-    /// The best fixed limit for the same requests: of those with 99.9 % of the best goodput, the one with the lowest 99th percentile.
+    /// Returns the best fixed limit for the same requests.
+    ///
+    /// Of the limits with 99.9 % of the best goodput, it is the one with the lowest 99th percentile.
     pub fn oracle(&self, seed: u64, from: f64, until: f64) -> (u32, Result) {
         let workers = f64::from(self.workers);
         let mut limits: Vec<u32> = [0.75, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0]

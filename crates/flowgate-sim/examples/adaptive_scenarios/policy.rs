@@ -10,7 +10,7 @@ use flowgate::{
 };
 use flowgate_sim::{AdmissionPolicy, Decision, Held, Request};
 
-/// What is limited by.
+/// A limit, fixed or adaptive.
 #[derive(Clone)]
 pub enum Limit {
     Fixed(Arc<ConcurrencyLimit>),

@@ -1,8 +1,18 @@
 //! Faults of a server, and when they happen.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::error::TextError;
+use crate::text::{as_text, duration, in_percent, in_words, number, share};
+
 /// Something that is wrong with a server for a while.
+///
+/// As text, it is a kind, when it begins and how long it lasts: `capacity 25% at 20s for 10s`. The kinds are `capacity SHARE`,
+/// `service FACTORx`, `pause` and `outage`.
 ///
 /// ```
 /// use flowgate_sim::{Fault, FaultKind};
@@ -11,15 +21,19 @@ use std::time::Duration;
 /// let half = Fault::new(FaultKind::Capacity(0.5), Duration::from_secs(20), Duration::from_secs(10));
 /// assert_eq!(half.until(), Duration::from_secs(30));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fault {
     kind: FaultKind,
+    #[serde(rename = "at", with = "as_text")]
     from: Duration,
+    #[serde(with = "as_text")]
     lasts: Duration,
 }
 
 /// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
 pub enum FaultKind {
     /// This share of the workers works, rounded up: above 0, at most 1.
@@ -54,6 +68,92 @@ impl Fault {
     }
 }
 
+impl FromStr for Fault {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [ref kind @ .., "at", from, "for", lasts] = words[..] else {
+            return Err(TextError::new(
+                text,
+                "not a fault; write 'capacity 25% at 20s for 10s'",
+            ));
+        };
+        Ok(Self::new(
+            kind.join(" ").parse()?,
+            duration(from)?,
+            duration(lasts)?,
+        ))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} at {} for {}",
+            self.kind,
+            in_words(self.from),
+            in_words(self.lasts)
+        )
+    }
+}
+
+/// The largest factor of a slower service.
+const MAX_FACTOR: f64 = 1e6;
+
+impl FromStr for FaultKind {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            ["capacity", part] => match share(part)? {
+                part if part > 0.0 => Ok(Self::Capacity(part)),
+                _ => Err(TextError::new(
+                    text,
+                    "no capacity is left; write 'outage' or 'pause'",
+                )),
+            },
+            ["service", factor] if factor.ends_with('x') => Ok(Self::Service(number(
+                factor.trim_end_matches('x'),
+                0.0..=MAX_FACTOR,
+            )?)),
+            ["pause"] => Ok(Self::Pause),
+            ["outage"] => Ok(Self::Outage),
+            _ => Err(TextError::new(
+                text,
+                "not a kind of fault; write 'capacity 25%', 'service 3x', 'pause' or 'outage'",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity(part) => write!(f, "capacity {}", in_percent(*part)),
+            Self::Service(factor) => write!(f, "service {factor}x"),
+            Self::Pause => f.write_str("pause"),
+            Self::Outage => f.write_str("outage"),
+        }
+    }
+}
+
+impl TryFrom<String> for FaultKind {
+    type Error = TextError;
+
+    fn try_from(text: String) -> Result<Self, TextError> {
+        text.parse()
+    }
+}
+
+impl From<FaultKind> for String {
+    fn from(kind: FaultKind) -> Self {
+        kind.to_string()
+    }
+}
+
 /// All faults of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Vec<Fault>);
@@ -68,7 +168,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    const GOOD: Self = Self {
+    pub(super) const GOOD: Self = Self {
         capacity: 1.0,
         slowness: 1.0,
         is_paused: false,

@@ -11,7 +11,10 @@ mod workers;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::distribution::Distribution;
+use crate::text::{as_text, at_least_one, from_0_to_1};
 
 pub(crate) use faults::Faults;
 pub use faults::{Fault, FaultKind};
@@ -30,19 +33,27 @@ use workers::Workers;
 /// assert_eq!(server.capacity_per_second(), 2000.0);
 /// # Ok::<(), flowgate_sim::TextError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Server {
+    #[serde(deserialize_with = "at_least_one")]
     pub(crate) workers: u32,
     pub(crate) service: Distribution,
+    #[serde(default = "unbounded", skip_serializing_if = "is_unbounded")]
     pub(crate) queue: usize,
+    #[serde(default)]
     pub(crate) order: QueueOrder,
+    #[serde(default)]
     pub(crate) drops_expired: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) contention: Option<Contention>,
+    #[serde(default, with = "as_text")]
     pub(crate) delay: Duration,
 }
 
 /// Which waiting request a server serves next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum QueueOrder {
     /// The one that came first.
     #[default]
@@ -57,12 +68,27 @@ pub enum QueueOrder {
 /// zero, the throughput falls beyond a number of requests.
 ///
 /// Source: N. Gunther, *Guerrilla Capacity Planning*, 2007.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Contention {
     /// The share of the work that is serial, from 0 to 1.
+    #[serde(deserialize_with = "from_0_to_1")]
     pub sigma: f64,
     /// The cost of coherence between each pair of requests, from 0 to 1.
+    #[serde(deserialize_with = "from_0_to_1")]
     pub kappa: f64,
+}
+
+fn unbounded() -> usize {
+    usize::MAX
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_unbounded(queue: &usize) -> bool {
+    *queue == usize::MAX
 }
 
 impl Server {
@@ -136,7 +162,8 @@ impl Contention {
 /// A request at a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    pub(crate) request: usize,
+    /// The slot of its operation.
+    pub(crate) slot: u32,
     /// What serving it alone takes.
     pub(crate) work_ns: u64,
     /// When its client gives up.
@@ -154,15 +181,15 @@ pub(crate) enum Offered {
     Down,
 }
 
-/// What a server has done at a time.
+/// What a server has done at a time: slots of operations.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     /// Served.
-    pub(crate) served: Vec<Job>,
+    pub(crate) served: Vec<u32>,
     /// Dropped from the queue, after their deadline.
-    pub(crate) expired: Vec<Job>,
+    pub(crate) expired: Vec<u32>,
     /// Lost, because the server went down.
-    pub(crate) lost: Vec<Job>,
+    pub(crate) lost: Vec<u32>,
 }
 
 /// A server at work.

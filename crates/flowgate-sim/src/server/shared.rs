@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::faults::Faults;
+use super::faults::{Faults, Health};
 use super::{Contention, Done, Job, Offered, QueueOrder, Server};
 
 #[derive(Debug)]
@@ -23,7 +23,8 @@ pub(crate) struct Shared {
     given: f64,
     at_ns: u64,
     started: u64,
-    is_down: bool,
+    /// Since the last change.
+    health: Health,
     change_ns: Option<u64>,
 }
 
@@ -48,13 +49,13 @@ impl Shared {
             given: 0.0,
             at_ns: 0,
             started: 0,
-            is_down: faults.health(0).is_down,
+            health: faults.health(0),
             change_ns: faults.next_change_ns(0),
         }
     }
 
     pub(crate) fn offer(&mut self, now_ns: u64, job: Job) -> Offered {
-        if self.is_down {
+        if self.health.is_down {
             return Offered::Down;
         }
         self.advance(now_ns);
@@ -94,21 +95,21 @@ impl Shared {
             let Some(Reverse(first)) = self.serving.pop() else {
                 break;
             };
-            done.served.push(first.job);
+            done.served.push(first.job.slot);
         }
         if self.change_ns.is_some_and(|change_ns| change_ns <= now_ns) {
             self.change_ns = self.faults.next_change_ns(now_ns);
-            let was_down = self.is_down;
-            self.is_down = self.faults.health(now_ns).is_down;
-            if self.is_down && !was_down {
+            let was_down = self.health.is_down;
+            self.health = self.faults.health(now_ns);
+            if self.health.is_down && !was_down {
                 let mut lost: Vec<Served> =
                     self.serving.drain().map(|Reverse(served)| served).collect();
                 lost.sort_by_key(|served| served.number);
-                done.lost.extend(lost.into_iter().map(|served| served.job));
-                done.lost.extend(self.waiting.drain(..));
+                done.lost.extend(lost.iter().map(|served| served.job.slot));
+                done.lost.extend(self.waiting.drain(..).map(|job| job.slot));
             }
         }
-        while !self.is_down && self.serving.len() < self.most_served {
+        while !self.health.is_down && self.serving.len() < self.most_served {
             let next = match self.order {
                 QueueOrder::Fifo => self.waiting.pop_front(),
                 QueueOrder::Lifo => self.waiting.pop_back(),
@@ -116,7 +117,7 @@ impl Shared {
             match next {
                 None => break,
                 Some(job) if self.drops_expired && job.deadline_ns < now_ns => {
-                    done.expired.push(job)
+                    done.expired.push(job.slot)
                 }
                 Some(job) => self.start(job),
             }
@@ -125,7 +126,7 @@ impl Shared {
 
     /// How much work each request gets in a nanosecond.
     fn speed(&self) -> f64 {
-        let health = self.faults.health(self.at_ns);
+        let health = self.health;
         if health.is_paused {
             return 0.0;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::faults::Faults;
+use super::faults::{Faults, Health};
 use super::{Done, Job, Offered, QueueOrder, Server};
 use crate::agenda::Agenda;
 
@@ -15,12 +15,21 @@ pub(crate) struct Workers {
     faults: Faults,
     waiting: VecDeque<Job>,
     /// By the end of the service. An outage begins another era, and what is of an earlier one has been lost.
-    serving: Agenda<(Job, u32)>,
+    serving: Agenda<Serving>,
     busy: u32,
     era: u32,
-    is_down: bool,
+    /// Since the last change.
+    health: Health,
+    /// The workers that work at this health.
+    able: u32,
     /// When a fault begins or ends next.
     change_ns: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Serving {
+    slot: u32,
+    era: u32,
 }
 
 impl Workers {
@@ -36,16 +45,17 @@ impl Workers {
             serving: Agenda::new(),
             busy: 0,
             era: 0,
-            is_down: health.is_down,
+            health,
+            able: able(server.workers, health),
             change_ns: faults.next_change_ns(0),
         }
     }
 
     pub(crate) fn offer(&mut self, now_ns: u64, job: Job) -> Offered {
-        if self.is_down {
+        if self.health.is_down {
             return Offered::Down;
         }
-        if self.waiting.is_empty() && self.has_free_worker(now_ns) {
+        if self.waiting.is_empty() && self.busy < self.able {
             self.start(now_ns, job);
             return Offered::Taken;
         }
@@ -70,23 +80,24 @@ impl Workers {
             .next_ns()
             .is_some_and(|end_ns| end_ns <= now_ns)
         {
-            let Some((_, (job, era))) = self.serving.pop() else {
+            let Some((_, serving)) = self.serving.pop() else {
                 break;
             };
-            if era == self.era {
+            if serving.era == self.era {
                 self.busy -= 1;
-                done.served.push(job);
+                done.served.push(serving.slot);
             }
         }
         if self.change_ns.is_some_and(|change_ns| change_ns <= now_ns) {
             self.change_ns = self.faults.next_change_ns(now_ns);
-            let was_down = self.is_down;
-            self.is_down = self.faults.health(now_ns).is_down;
-            if self.is_down && !was_down {
+            let was_down = self.health.is_down;
+            self.health = self.faults.health(now_ns);
+            self.able = able(self.workers, self.health);
+            if self.health.is_down && !was_down {
                 self.lose(done);
             }
         }
-        while !self.is_down && self.has_free_worker(now_ns) {
+        while !self.health.is_down && self.busy < self.able {
             let next = match self.order {
                 QueueOrder::Fifo => self.waiting.pop_front(),
                 QueueOrder::Lifo => self.waiting.pop_back(),
@@ -94,23 +105,27 @@ impl Workers {
             match next {
                 None => break,
                 Some(job) if self.drops_expired && job.deadline_ns < now_ns => {
-                    done.expired.push(job)
+                    done.expired.push(job.slot)
                 }
                 Some(job) => self.start(now_ns, job),
             }
         }
     }
 
-    fn has_free_worker(&self, now_ns: u64) -> bool {
-        let capacity = self.faults.health(now_ns).capacity;
-        f64::from(self.busy) < libm::ceil(f64::from(self.workers) * capacity)
-    }
-
     fn start(&mut self, now_ns: u64, job: Job) {
-        let slowness = self.faults.health(now_ns).slowness;
-        let work_ns = (job.work_ns as f64 * slowness) as u64;
-        let end_ns = self.faults.done_ns(now_ns, work_ns);
-        self.serving.enter(end_ns, (job, self.era));
+        let end_ns = match self.change_ns {
+            // No fault is left.
+            None if self.health == Health::GOOD => now_ns.saturating_add(job.work_ns),
+            _ => {
+                let work_ns = (job.work_ns as f64 * self.health.slowness) as u64;
+                self.faults.done_ns(now_ns, work_ns)
+            }
+        };
+        let serving = Serving {
+            slot: job.slot,
+            era: self.era,
+        };
+        self.serving.enter(end_ns, serving);
         self.busy += 1;
     }
 
@@ -120,11 +135,15 @@ impl Workers {
         self.busy = 0;
         let mut kept = Agenda::new();
         std::mem::swap(&mut kept, &mut self.serving);
-        while let Some((_, (job, era))) = kept.pop() {
-            if era + 1 == self.era {
-                done.lost.push(job);
+        while let Some((_, serving)) = kept.pop() {
+            if serving.era + 1 == self.era {
+                done.lost.push(serving.slot);
             }
         }
-        done.lost.extend(self.waiting.drain(..));
+        done.lost.extend(self.waiting.drain(..).map(|job| job.slot));
     }
+}
+
+fn able(workers: u32, health: Health) -> u32 {
+    libm::ceil(f64::from(workers) * health.capacity) as u32
 }

@@ -123,3 +123,18 @@ fn users_who_think_follow_littles_law() {
     let per_second = outcome.counts.operations as f64 / 2_000.0;
     assert!((per_second / 40.0 - 1.0).abs() < 0.01, "{per_second}");
 }
+
+/// One worker, and a client that waits 100 ms for each of two attempts.
+#[test]
+fn an_attempt_that_is_given_up_is_served_all_the_same() {
+    let client = Traffic::new("client", at(&[0]))
+        .attempt_timeout(100 * MILLI)
+        .retries(Retries::new(2, Duration::ZERO));
+    let server = Server::new(2, Distribution::constant(150 * MILLI));
+    let simulation = Simulation::new(1, SECOND).traffic(client).server(server);
+    let outcome = simulation.run("none", |_| Ok::<_, Infallible>(Unprotected));
+    let counts = outcome.expect("infallible").counts;
+    assert_eq!((counts.operations, counts.attempts), (1, 2));
+    assert_eq!((counts.timed_out, counts.wasted), (2, 2));
+    assert_eq!((counts.failed, counts.in_time, counts.late), (1, 0, 0));
+}

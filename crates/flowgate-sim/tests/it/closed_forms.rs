@@ -20,16 +20,24 @@ fn run(per_second: u64, requests: u64, server: Server, seed: u64) -> RunOutcome 
 }
 
 /// The probability that a request waits: Erlang's C formula for `c` workers at `load` erlangs.
-fn erlang_c(c: u32, load: f64) -> f64 {
+pub fn erlang_c(c: u32, load: f64) -> f64 {
     let blocked = erlang_b(c, load);
     let utilization = load / f64::from(c);
     blocked / (1.0 - utilization * (1.0 - blocked))
 }
 
 /// The probability that a request finds all `c` workers busy, without a queue: Erlang's B formula.
-fn erlang_b(c: u32, load: f64) -> f64 {
+pub fn erlang_b(c: u32, load: f64) -> f64 {
     (1..=c).fold(1.0, |blocked, n| {
         load * blocked / (f64::from(n) + load * blocked)
+    })
+}
+
+/// The probability that a request finds all `c` workers busy and `queue` requests waiting, at `load` erlangs.
+fn lost_of_a_queue(c: u32, queue: u32, load: f64) -> f64 {
+    let utilization = load / f64::from(c);
+    (0..queue).fold(erlang_b(c, load), |lost, _| {
+        utilization * lost / (1.0 + utilization * lost)
     })
 }
 
@@ -84,6 +92,72 @@ fn without_a_queue_as_many_are_lost_as_erlang_b_says() {
     let outcome = run(2_000, 1_000_000, server, 6);
     let lost = outcome.counts.queue_full as f64 / outcome.counts.operations as f64;
     assert_close("bimodal", lost, erlang_b(20, 20.0), 0.02);
+}
+
+#[test]
+fn of_a_bounded_queue_as_many_are_lost_as_birth_and_death_say() {
+    for (workers, queue, per_second) in [(1, 3, 90), (20, 5, 2_200)] {
+        let server = Server::new(workers, Distribution::exponential(10 * MILLI));
+        let outcome = run(per_second, 1_000_000, server.queue(queue as usize), 9);
+        let lost = outcome.counts.queue_full as f64 / outcome.counts.operations as f64;
+        let expected = lost_of_a_queue(workers, queue, per_second as f64 * 0.01);
+        assert_close("lost", lost, expected, 0.02);
+    }
+}
+
+/// Means within 1 %, and percentiles within 3 %, in ten million requests.
+#[test]
+#[ignore = "takes a minute; ci/long.sh runs it"]
+fn ten_million_requests_agree_with_closed_forms() {
+    let most = 10_000_000;
+    for (workers, per_second) in [(1, 70), (20, 1_800)] {
+        let server = Server::new(workers, Distribution::exponential(10 * MILLI));
+        let outcome = run(per_second, most, server, 7);
+        let load = per_second as f64 * 0.01;
+        let (waits, drained) = (erlang_c(workers, load), (f64::from(workers) - load) * 100.0);
+        let mean = 0.01 + waits / drained;
+        assert_close("mean", outcome.latency.mean().as_secs_f64(), mean, 0.01);
+        let p99 = outcome.latency.quantile(0.99).as_secs_f64();
+        assert_close(
+            "p99",
+            p99,
+            quantile(|t| longer(waits, drained, t), 0.01),
+            0.03,
+        );
+    }
+    let outcome = run(
+        80,
+        most,
+        Server::new(1, Distribution::constant(10 * MILLI)),
+        3,
+    );
+    let mean = 0.01 + 0.8 * 0.01 / (2.0 * (1.0 - 0.8));
+    assert_close("M/D/1", outcome.latency.mean().as_secs_f64(), mean, 0.01);
+    let server = Server::new(20, Distribution::exponential(10 * MILLI)).queue(5);
+    let outcome = run(2_200, most, server, 9);
+    let lost = outcome.counts.queue_full as f64 / outcome.counts.operations as f64;
+    assert_close("M/M/20/25", lost, lost_of_a_queue(20, 5, 22.0), 0.01);
+}
+
+/// The share of M/M/c that takes longer than `t`: with the probability of a wait, and its rate. Service is 10 ms.
+pub fn longer(waits: f64, drained: f64, t: f64) -> f64 {
+    let served = 100.0;
+    let after_a_wait =
+        (drained * (-served * t).exp() - served * (-drained * t).exp()) / (drained - served);
+    (1.0 - waits) * (-served * t).exp() + waits * after_a_wait
+}
+
+/// Where a falling function reaches `share`.
+fn quantile(longer: impl Fn(f64) -> f64, share: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 10.0);
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        match longer(middle) > share {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    high
 }
 
 #[test]

@@ -1,6 +1,13 @@
-//! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, and limiters.
+//! Tests of the simulator: closed forms of queueing theory, the same bits each time, clients, faults, limiters, logs, and storms.
 
+mod bounds;
 mod clients;
 mod closed_forms;
 mod faults;
+mod golden;
 mod limiters;
+mod logs;
+mod oracles;
+mod retry_storm;
+mod scenarios;
+mod suggestions;

@@ -247,7 +247,9 @@ fn the_example_shows_the_broken_limiters() {
     let error = String::from_utf8_lossy(&none.stderr).into_owned();
     assert_eq!(none.status.code(), Some(2), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.starts_with("broken_limiters: 'nobody' is unknown: type one of two_atomics_1, "));
+    assert!(
+        error.starts_with("broken_limiters: 'nobody' is unknown: write one of two_atomics_1, ")
+    );
 }
 
 /// A change to a quota that counts other units is no part of the promise, and is not drawn.

@@ -1,7 +1,9 @@
 //! What a response asks of its client.
 
 use super::countdown::Sight;
+use super::reset::Reset;
 use super::told::{self, Item};
+use crate::ResponseHead;
 use http::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use http::{Response, StatusCode};
 use std::time::{Duration, SystemTime};
@@ -58,6 +60,15 @@ pub(super) struct Stop {
     pub(super) each: Option<Duration>,
 }
 
+/// Whether the server refused the request, because of a limit or of overload.
+pub(super) fn is_refusal(response: ResponseHead<'_>) -> bool {
+    let is_http = matches!(
+        response.status,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    );
+    is_http || is_grpc_refusal(response.headers)
+}
+
 /// What `response` asks for. `now` is for dates. `RateLimit` is only read if it `heeds_rate_limit`.
 pub(super) fn advice<B>(response: &Response<B>, now: SystemTime, heeds_rate_limit: bool) -> Advice {
     let headers = response.headers();
@@ -86,10 +97,28 @@ pub(super) fn advice<B>(response: &Response<B>, now: SystemTime, heeds_rate_limi
     Advice::Stop(Stop { time, each })
 }
 
+/// What a response tells of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) sight: Option<Sight>,
+    pub(super) reset: Option<Reset>,
+}
+
+impl Heard {
+    pub(super) fn of(headers: &HeaderMap, heeds_rate_limit: bool) -> Self {
+        match heeds_rate_limit {
+            true => Self {
+                sight: sight(headers),
+                reset: told::reset(headers),
+            },
+            false => Self::default(),
+        }
+    }
+}
+
 /// What remains of the limit of which the least does, if its `t` is too coarse for its policy.
-pub(super) fn sight(headers: &HeaderMap, heeds_rate_limit: bool) -> Option<Sight> {
-    let standings = told::standings(headers).filter(|_| heeds_rate_limit);
-    let sights = standings.filter_map(|standing| {
+fn sight(headers: &HeaderMap) -> Option<Sight> {
+    let sights = told::standings(headers).filter_map(|standing| {
         let remaining = standing.remaining?;
         let policy = told::policy_of(headers, standing)?;
         (policy.each < SECOND).then_some(Sight { remaining, policy })

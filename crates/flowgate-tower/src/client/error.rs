@@ -38,7 +38,8 @@ pub enum ClientError<E> {
     NoHost,
     /// The request was not sent: its host has requested a pause beyond the maximum wait.
     Paused(NotSent),
-    /// The request was not sent: the limit would not have granted it within the maximum wait, or refused it.
+    /// The request was not sent: the limit would not have granted it within the maximum wait, or refused it, or the
+    /// [throttle](super::ClientLayer::throttle) did ([`Denied::is_throttled`]).
     Denied(Denied, NotSent),
     /// The request was sent, and this is the client's error.
     Client(E),

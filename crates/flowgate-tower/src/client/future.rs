@@ -1,9 +1,10 @@
-use super::advice::{advice, sight};
+use super::advice::{Heard, advice};
 use super::error::NotSent;
 use super::limits::ClientLimit;
 use super::limits::sealed::Sealed;
 use super::pauses::{Entry, Waited};
 use super::{ClientError, Rules};
+use crate::ResponseHead;
 use crate::body::LimitBody;
 use crate::limits::Permit;
 use crate::timer::{Sleep, after};
@@ -159,11 +160,15 @@ where
                     permit,
                     sent,
                 } => {
-                    let response = ready!(future.poll(context)).map_err(ClientError::Client)?;
+                    let answer = ready!(future.poll(context));
+                    if let Some(throttling) = &rules.throttling {
+                        throttling.record(answer.as_ref().ok().map(ResponseHead::of));
+                    }
+                    let response = answer.map_err(ClientError::Client)?;
                     let advice = advice(&response, SystemTime::now(), rules.heeds_rate_limit);
-                    let sight = sight(response.headers(), rules.heeds_rate_limit);
+                    let heard = Heard::of(response.headers(), rules.heeds_rate_limit);
                     let each = || rules.limit.each(host);
-                    rules.pauses.heed(host, advice, sight, *sent, each);
+                    rules.pauses.heed(host, advice, heard, *sent, each);
                     let permit = permit.take();
                     return Poll::Ready(Ok(response.map(|body| LimitBody::new(body, permit))));
                 }
@@ -198,6 +203,12 @@ impl<L: ClientLimit> Wait<L> {
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Permit>, ClientError<E>>> {
         let limit = &rules.limit;
+        if let (None, Some(throttling)) = (self.began, &rules.throttling) {
+            // Before the wait for the limit: a request that is not sent takes nothing.
+            throttling
+                .begin()
+                .map_err(|denied| self.denied(limit, denied))?;
+        }
         let began = *self.began.get_or_insert_with(|| limit.clock().now());
         let deadline = rules.patience.map(|patience| after(began, patience));
         loop {

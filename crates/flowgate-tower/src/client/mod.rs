@@ -6,20 +6,28 @@ mod error;
 mod future;
 mod limits;
 mod pauses;
+mod reset;
+#[cfg(feature = "retry")]
+mod retry;
 mod service;
+mod throttling;
 mod told;
 
 pub use error::{ClientError, NotSent};
 pub use future::ClientFuture;
 pub use limits::{ClientLimit, IntoClientLimit, PerHost};
+#[cfg(feature = "retry")]
+pub use retry::{RetryRefused, TowerBudget};
 pub use service::PoliteClient;
 pub use told::Told;
 
-use crate::AnyLimit;
+use crate::{AnyLimit, ResponseHead};
+use flowgate::Throttle;
 use pauses::Pauses;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use throttling::Throttling;
 use tower_layer::Layer;
 
 /// **A tower layer for clients that keep within their own and their hosts' limits.**
@@ -58,13 +66,14 @@ use tower_layer::Layer;
 /// | gRPC's status 8 or 14, with `grpc-retry-pushback-ms` | nothing is sent until then |
 /// | gRPC's status 8 or 14, without, or negative | as 429 |
 /// | any other, with `RateLimit: …;r=0;t=…` | nothing is sent for that time; see below |
+/// | any other, with `X-RateLimit-Remaining: 0` | nothing is sent until the window ends; see below |
 /// | any other | the next backoff begins small again |
 ///
 /// - `Retry-After` is a number of seconds or a date. The longest pause is [`max_pause`](Self::max_pause).
 /// - gRPC's status is read from a response that consists of trailers alone.
 /// - Backoffs are shortened by up to a half, at random.
-/// - A refused request is not repeated. Put a layer that repeats requests outside of this one, so that the repeated
-///   requests wait, too.
+/// - A refused request is not repeated, unless there is a `retry_budget` (feature `retry`). Put any other layer that repeats
+///   requests outside of this one, so that the repeated requests wait, too.
 ///
 /// # `RateLimit` is trusted only as far as needed
 ///
@@ -86,6 +95,21 @@ use tower_layer::Layer;
 ///   rounding up never adds more than `w / q`, the policy's time for one request.
 ///
 /// [`heed_rate_limit(false)`](Self::heed_rate_limit) ignores the field.
+///
+/// # `X-RateLimit-Reset` as a second of the Unix epoch
+///
+/// Many servers send `X-RateLimit-Limit`, `-Remaining` and `-Reset` without `RateLimit`. `-Reset` is the second at which the
+/// window ends, rounded up, and `Date` is the second of the response, rounded down. So in the first response of a window,
+/// the difference is the length of the window and one second more. The layer learns the length from a response in which
+/// nearly all of the limit remains. After `-Remaining: 0`, it waits until the window ends, and never longer than the fields
+/// allow.
+///
+/// - Both fields are by the server's clock, so the client's wall clock may be wrong.
+/// - If the layer has not heard the beginning of a window, it follows only `Retry-After`.
+/// - A window of 1.5 s is guessed too short once. If `-Reset` is still the same when the window should be over, the layer
+///   adds one second to each later window of this host.
+///
+/// [`heed_rate_limit(false)`](Self::heed_rate_limit) ignores these fields, too.
 ///
 /// # After a pause
 ///
@@ -120,11 +144,12 @@ use tower_layer::Layer;
 ///
 /// # Memory
 ///
-/// The memory of the limit, and about 250 bytes for each host with one of these properties:
+/// The memory of the limit, and about 350 bytes for each host with one of these properties:
 ///
 /// - It has requested a pause, and has sent no other response since.
 /// - Its `RateLimit` was once too early.
 /// - It sends `RateLimit` fields of a policy with more than one request per second.
+/// - It sends `X-RateLimit-Reset` as a second of the Unix epoch.
 ///
 /// This is kept for at most 10,000 hosts. After that, the layer forgets the host whose pause ends first.
 pub struct ClientLayer<L: ClientLimit = AnyLimit> {
@@ -135,6 +160,7 @@ pub struct ClientLayer<L: ClientLimit = AnyLimit> {
 pub(crate) struct Rules<L> {
     pub(crate) limit: L,
     pub(crate) pauses: Arc<Pauses>,
+    pub(crate) throttling: Option<Throttling>,
     pub(crate) patience: Option<Duration>,
     pub(crate) heeds_rate_limit: bool,
     pub(crate) default_host: Option<Arc<str>>,
@@ -171,6 +197,7 @@ impl<L: ClientLimit> ClientLayer<L> {
             rules: Arc::new(Rules {
                 limit,
                 pauses,
+                throttling: None,
                 patience: None,
                 heeds_rate_limit: true,
                 default_host: None,
@@ -286,7 +313,7 @@ impl<L: ClientLimit> ClientLayer<L> {
         self.with(|rules| rules.pauses = Arc::new(rules.pauses.with_max_pause(most)))
     }
 
-    /// Sets whether `RateLimit` fields are heeded (default: yes). `Retry-After` and gRPC's fields always are.
+    /// Sets whether `RateLimit` and `X-RateLimit-…` fields are heeded (default: yes). `Retry-After` and gRPC's fields always are.
     ///
     /// ```
     /// use flowgate::{Keyed, ManualClock};
@@ -318,6 +345,58 @@ impl<L: ClientLimit> ClientLayer<L> {
     #[must_use]
     pub fn heed_rate_limit(self, heeds: bool) -> Self {
         self.with(|rules| rules.heeds_rate_limit = heeds)
+    }
+
+    /// Sets the throttle, which refuses requests while the backend refuses too many (default: none).
+    ///
+    /// A request that the throttle refuses fails immediately with [`ClientError::Denied`], before it waits for the limit. All
+    /// requests of the layer share the throttle, so use it for one backend.
+    ///
+    /// Status 429 and 503, gRPC's status 8 and 14 in a response of trailers alone, and errors of the client are overload. All
+    /// other responses are accepted. [`overload_if`](Self::overload_if) changes that. A request whose future is dropped does not
+    /// count, so put a layer with a timeout inside of this one.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Throttle};
+    /// use flowgate_tower::client::ClientLayer;
+    /// use std::sync::Arc;
+    ///
+    /// let throttle = Arc::new(Throttle::default());
+    /// let layer = ClientLayer::new(ConcurrencyLimit::new(100)).throttle(Arc::clone(&throttle));
+    /// // Elsewhere, for a metric: the share of the requests that is sent.
+    /// assert_eq!(throttle.share_permille(), 1000);
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn throttle(self, throttle: impl Into<Arc<Throttle>>) -> Self {
+        let throttling = Throttling::new(throttle.into());
+        self.with(|rules| rules.throttling = Some(throttling))
+    }
+
+    /// Sets which responses the throttle counts as overload; `None` is an error of the client.
+    ///
+    /// Without a [`throttle`](Self::throttle), it has no effect. Call it after that.
+    ///
+    /// ```
+    /// use flowgate::{ConcurrencyLimit, Throttle};
+    /// use flowgate_tower::client::ClientLayer;
+    ///
+    /// // A gateway whose 504 means that the backend is overloaded. Errors of the client are no overload.
+    /// let layer = ClientLayer::new(ConcurrencyLimit::new(100))
+    ///     .throttle(Throttle::default())
+    ///     .overload_if(|response| response.is_some_and(|head| matches!(head.status.as_u16(), 429 | 503 | 504)));
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn overload_if(
+        self,
+        is_overload: impl Fn(Option<ResponseHead<'_>>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|rules| {
+            if let Some(throttling) = &mut rules.throttling {
+                throttling.is_overload = Arc::new(is_overload);
+            }
+        })
     }
 
     /// Sets the host of requests that name none (default: none; they fail with [`ClientError::NoHost`]). Upper and lower

@@ -1,5 +1,6 @@
-use super::advice::{Advice, Stop};
-use super::countdown::{Countdown, Sight};
+use super::advice::{Advice, Heard, Stop};
+use super::countdown::Countdown;
+use super::reset::Window;
 use crate::timer::{Sleep, Timer, after};
 use flowgate::{Clock, Timestamp};
 use std::collections::HashMap;
@@ -53,6 +54,8 @@ struct Pause {
     wary_next: u16,
     /// What its responses tell of its window.
     countdown: Option<Countdown>,
+    /// What `X-RateLimit-Reset` tells of it.
+    window: Option<Window>,
 }
 
 impl Pause {
@@ -66,6 +69,7 @@ impl Pause {
         wary: 0,
         wary_next: WARY_FIRST,
         countdown: None,
+        window: None,
     };
 
     /// Whether the host was once trusted too much.
@@ -176,13 +180,13 @@ impl Pauses {
         self.timer.until(until)
     }
 
-    /// Follows the `advice` of `host` to a request that was sent at `sent`, and the `sight` of its limit. `each` is the time
-    /// for each request at the rate of the client's own limit.
+    /// Follows the `advice` of `host` to a request that was sent at `sent`, and what was `heard` of its window. `each` is the
+    /// time for each request at the rate of the client's own limit.
     pub(super) fn heed(
         &self,
         host: &str,
         advice: Advice,
-        sight: Option<Sight>,
+        Heard { sight, reset }: Heard,
         sent: Timestamp,
         each: impl FnOnce() -> Option<Duration>,
     ) {
@@ -190,6 +194,20 @@ impl Pauses {
         let now = self.clock.now();
         let known = hosts.get(host).copied();
         let mut pause = known.unwrap_or(Pause::NONE);
+        let (sight, advice) = match reset {
+            Some(reset) => {
+                let window = Window::after(pause.window, reset, sent, now);
+                pause.window = Some(window);
+                let sight = window.sight(reset);
+                let used_up = sight.filter(|sight| sight.remaining == 0);
+                let advice = match (advice, used_up) {
+                    (Advice::Fine, Some(sight)) => Advice::Rest(reset.rest(sight.policy)),
+                    _ => advice,
+                };
+                (sight, advice)
+            }
+            None => (sight, advice),
+        };
         // A refusal takes nothing, so it does not count.
         let is_refusal = matches!(advice, Advice::Stop(_));
         if let Some(sight) = sight.filter(|_| !is_refusal) {
@@ -252,7 +270,7 @@ impl Pauses {
             let rest = until.saturating_duration_since(now);
             pause.each = each().or(servers).unwrap_or_default().min(rest);
         }
-        let is_known = pause.is_learned() || pause.countdown.is_some();
+        let is_known = pause.is_learned() || pause.countdown.is_some() || pause.window.is_some();
         if advice == Advice::Fine && !is_known && !pause.matters(now) {
             hosts.remove(host);
             return;

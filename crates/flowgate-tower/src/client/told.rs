@@ -1,4 +1,5 @@
-use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use super::reset::Reset;
+use http::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const RATELIMIT: &str = "ratelimit";
@@ -106,6 +107,22 @@ pub(super) fn retry_after(value: &HeaderValue, now: SystemTime) -> Option<Durati
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// `X-RateLimit-…` with a second of the epoch, if there is no `RateLimit`.
+pub(super) fn reset(headers: &HeaderMap) -> Option<Reset> {
+    let number = |name| leading_number(headers.get(name)?.to_str().ok()?);
+    let at = number("x-ratelimit-reset").filter(|at| *at >= EPOCH)?;
+    if headers.contains_key(RATELIMIT) {
+        return None;
+    }
+    let date = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
+    Some(Reset {
+        limit: number("x-ratelimit-limit")?,
+        remaining: number("x-ratelimit-remaining")?,
+        at,
+        date: date.duration_since(UNIX_EPOCH).ok()?.as_secs(),
+    })
 }
 
 /// The items of `RateLimit`.

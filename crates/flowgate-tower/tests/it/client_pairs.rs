@@ -3,8 +3,8 @@
 use crate::support::{done, get};
 use flowgate::{
     ApproximateWindow, ConcurrencyLimit, DecayingBucket, FixedWindow, Gate, Keyed, LeakyBucket,
-    Limiter, ManualClock, Quota, Refill, SegmentedWindow, SlidingWindow, Striped, TokenBucket,
-    Unlimited, WarmUp,
+    Limiter, ManualClock, Quota, Refill, SegmentedWindow, SlidingWindow, Snapshot, Striped,
+    Timestamp, TokenBucket, Unlimited, WarmUp,
 };
 use flowgate_tower::client::{ClientError, ClientLayer, ClientLimit};
 use flowgate_tower::{AnyLimit, Headers, LimitBody, LimitLayer, Limits, by};
@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service};
 
@@ -235,11 +235,56 @@ fn every_pair_of_our_layers_reaches_the_rate() {
     assert!(least.0 >= 0.95, "{}", least.1);
 }
 
-/// As express-rate-limit 7 and 8 answer with their fields of the draft's 8th version, recorded from them: the time left of a
-/// fixed window of a second, rounded up. The response comes `late` after the first request of a window, and the window begins
-/// then.
-fn express_rate_limit(time: &ManualClock, late: Duration) -> (Arc<FixedWindow>, Server) {
-    let window = FixedWindow::builder(Quota::per_second(100)).clock(time);
+/// The fields of express-rate-limit 7 and 8, recorded from them.
+#[derive(Clone, Copy)]
+enum Fields {
+    /// Of the draft's 8th version: the time left of the window, rounded up.
+    Draft8,
+    /// The default. The test begins at this millisecond of the Unix epoch.
+    Default(u64),
+}
+
+impl Fields {
+    fn of(self, snapshot: &Snapshot, time: &ManualClock) -> Vec<(&'static str, String)> {
+        let remaining = snapshot.remaining;
+        match self {
+            Self::Draft8 => {
+                let seconds = snapshot.reset_after.as_secs_f64().ceil();
+                vec![
+                    (
+                        "ratelimit-policy",
+                        "\"100-in-1sec\"; q=100; w=1; pk=:MTJjYTE3YjQ5YWYy:".to_owned(),
+                    ),
+                    (
+                        "ratelimit",
+                        format!("\"100-in-1sec\"; r={remaining}; t={seconds}"),
+                    ),
+                ]
+            }
+            Self::Default(epoch_ms) => {
+                let now = Duration::from_millis(epoch_ms)
+                    + time.now().saturating_duration_since(Timestamp::ORIGIN);
+                let reset = (now + snapshot.reset_after).as_millis().div_ceil(1000);
+                vec![
+                    ("x-ratelimit-limit", snapshot.limit.to_string()),
+                    ("x-ratelimit-remaining", remaining.to_string()),
+                    ("date", httpdate::fmt_http_date(UNIX_EPOCH + now)),
+                    ("x-ratelimit-reset", reset.to_string()),
+                ]
+            }
+        }
+    }
+}
+
+/// As express-rate-limit answers, with a fixed window of `quota`. The response comes `late` after the first request of a window,
+/// and the window begins then.
+fn express_rate_limit(
+    time: &ManualClock,
+    late: Duration,
+    quota: Quota,
+    fields: Fields,
+) -> (Arc<FixedWindow>, Server) {
+    let window = FixedWindow::builder(quota).clock(time);
     let window = Arc::new(window.build().expect("a window"));
     let nothing = ConcurrencyLimit::builder(0).clock(time).build();
     let nothing = Arc::new(nothing.expect("a limit"));
@@ -248,23 +293,21 @@ fn express_rate_limit(time: &ManualClock, late: Duration) -> (Arc<FixedWindow>, 
         let is_full = window.available() == 100;
         let on_the_way = if is_full { late } else { Duration::ZERO };
         let arrives = nothing.acquire_owned().by(time.now() + on_the_way);
-        let window = Arc::clone(&window);
+        let (window, time) = (Arc::clone(&window), time.clone());
         async move {
             arrives.await.expect_err("nothing is granted");
             let is_admitted = window.try_acquire().is_ok();
             let snapshot = window.snapshot();
-            let seconds = snapshot.reset_after.as_secs_f64().ceil();
-            let policy = "\"100-in-1sec\"; q=100; w=1; pk=:MTJjYTE3YjQ5YWYy:";
-            let standing = format!("\"100-in-1sec\"; r={}; t={seconds}", snapshot.remaining);
-            let response = Response::builder()
-                .header("ratelimit-policy", policy)
-                .header("ratelimit", standing);
-            let response = match is_admitted {
-                true => response,
-                false => response
+            let mut response = Response::builder();
+            for (name, value) in fields.of(&snapshot, &time) {
+                response = response.header(name, value);
+            }
+            if !is_admitted {
+                let seconds = snapshot.reset_after.as_secs_f64().ceil();
+                response = response
                     .status(429)
-                    .header("retry-after", seconds.to_string()),
-            };
+                    .header("retry-after", seconds.to_string());
+            }
             Ok(response.body(Full::default()).expect("a response"))
         }
     });
@@ -278,8 +321,12 @@ fn express_rate_limit(time: &ManualClock, late: Duration) -> (Arc<FixedWindow>, 
 }
 
 fn ask_express(late: Duration, taken_before: u64) -> [u64; 2] {
+    ask_express_with(late, taken_before, Quota::per_second(100), Fields::Draft8)
+}
+
+fn ask_express_with(late: Duration, taken_before: u64, quota: Quota, fields: Fields) -> [u64; 2] {
     let time = ManualClock::new();
-    let (window, server) = express_rate_limit(&time, late);
+    let (window, server) = express_rate_limit(&time, late, quota, fields);
     window.try_acquire_n(taken_before).expect("there are 100");
     let hosts = Keyed::leaky_bucket(Quota::per_second(100)).clock(&time);
     let layer = ClientLayer::new(hosts.capacity(10).expect("a table"));
@@ -298,6 +345,48 @@ fn c2_the_end_of_a_window_that_began_late_is_waited_for() {
         let [admitted, refused] = ask_express(Duration::from_millis(late_ms), 0);
         assert_eq!(refused, 0, "{late_ms} ms");
         assert!(admitted >= 380, "{admitted}, {late_ms} ms");
+    }
+}
+
+/// `X-RateLimit-Reset` is a whole second, and names no window. The client learns its length from the first response of it,
+/// wherever in a second that is.
+#[test]
+fn c2_a_window_that_is_told_by_a_second_of_the_epoch_is_asked_at_the_rate() {
+    for began_ms in [1, 250, 500, 999] {
+        for late_ms in [0, 5, 20, 50] {
+            let late = Duration::from_millis(late_ms);
+            let fields = Fields::Default(1_795_457_186_000 + began_ms);
+            let [admitted, refused] = ask_express_with(late, 0, Quota::per_second(100), fields);
+            let of = format!("began at {began_ms} ms, {late_ms} ms late: {admitted}, {refused}");
+            assert_eq!(refused, 0, "{of}");
+            assert!(admitted >= 380, "{of}");
+        }
+    }
+}
+
+/// The first window began at a whole second, so its end tells nothing; the one after it does.
+#[test]
+fn a_window_that_began_at_a_whole_second_costs_at_most_one_refusal() {
+    let fields = Fields::Default(1_795_457_186_000);
+    for late_ms in [0, 20] {
+        let late = Duration::from_millis(late_ms);
+        let [admitted, refused] = ask_express_with(late, 0, Quota::per_second(100), fields);
+        assert!(refused <= 1 && admitted >= 300, "{admitted}, {refused}");
+    }
+}
+
+/// 100 in 1.5 s, to a client with 100/s: at most 300 in 4 s. Its length is not a whole number of seconds, and is guessed too
+/// short once.
+#[test]
+fn a_window_that_is_no_whole_second_is_learned_from_a_refusal() {
+    let quota = "100/1500ms".parse().expect("a quota");
+    for began_ms in [250, 750] {
+        let fields = Fields::Default(1_795_457_186_000 + began_ms);
+        let [admitted, refused] = ask_express_with(Duration::ZERO, 0, quota, fields);
+        assert!(
+            refused <= 2 && admitted >= 200,
+            "{began_ms}: {admitted}, {refused}"
+        );
     }
 }
 

@@ -132,6 +132,6 @@ async fn a_server_that_was_named_is_asked_at_the_rate() {
 }
 
 #[expect(dead_code, reason = "nobody reads its log here")]
-#[path = "../../../flowgate-cli/tests/it/support/nginx.rs"]
+#[path = "support/nginx.rs"]
 mod nginx;
 use nginx::Nginx;

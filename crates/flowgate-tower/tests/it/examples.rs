@@ -44,7 +44,7 @@ async fn a_grpc_client_learns_which_limit_refused_and_does_not_wait_in_vain() {
     let [busy, over] = &lines[..] else {
         panic!("{lines:?}")
     };
-    let expected = "Unavailable: as many as the limit `in flight` allows are under way";
+    let expected = "Unavailable: all permits of the limit `in flight` are in use";
     assert_eq!(busy, expected);
     // Some milliseconds of the 20 minutes may have passed.
     let expected = "ResourceExhausted: over the limit `calls`; retry after 1";

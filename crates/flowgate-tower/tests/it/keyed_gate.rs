@@ -48,10 +48,7 @@ fn c1_the_slot_is_held_as_long_as_the_body_and_the_turn_stays_used() {
     // The slots are what all share, and nothing is taken of the key.
     let busy = call(&mut service, from_tenant("ann"));
     assert_eq!(busy.status(), 503);
-    assert_eq!(
-        text(busy),
-        "as many as the limit `slots` allows are under way\n"
-    );
+    assert_eq!(text(busy), "all permits of the limit `slots` are in use\n");
     assert_eq!(gate.keys().available("ann"), 2);
 
     drop(second);

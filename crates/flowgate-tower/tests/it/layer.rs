@@ -156,7 +156,7 @@ fn a_gate_tells_of_each_of_its_limits_and_which_refused() {
     assert_eq!(field(&busy, "retry-after"), "");
     assert_eq!(
         text(busy),
-        "as many as the limit `at once` allows are under way\n"
+        "all permits of the limit `at once` are in use\n"
     );
     drop((first, second, others, fifth));
     assert_eq!(call(&mut service, get("/")).status(), StatusCode::OK);

@@ -4,6 +4,7 @@ mod axum;
 mod client;
 mod client_pairs;
 mod client_servers;
+mod client_throttle;
 mod custom;
 mod decisions;
 mod examples;

@@ -16,6 +16,7 @@
 //! left out of any callsite pays for a look at all callsites. Values are looked at in steps of bounded length.
 
 mod by_callsite;
+mod limit;
 mod site;
 mod value;
 mod values;
@@ -24,7 +25,8 @@ pub(crate) use values::Values;
 
 use crate::live::Live;
 use by_callsite::ByCallsite;
-use flowgate::{Clock, Denied, KeyedError, Quota, TokenBucket};
+use flowgate::{Clock, Denied, ImmediateLimit, KeyedError, Quota};
+use limit::Limit;
 use site::{Look, Site};
 use std::cell::Cell;
 use std::fmt;
@@ -45,6 +47,7 @@ pub(crate) struct Limits {
     /// By their numbers.
     numbered: Mutex<Vec<Arc<Site>>>,
     values: Option<Values>,
+    limit_of: Option<Arc<LimitOf>>,
     /// When a callsite may have become silent; `u64::MAX`: nothing is unreported.
     look_ns: AtomicU64,
     /// The subscribers of layers that report.
@@ -52,6 +55,10 @@ pub(crate) struct Limits {
     /// The number of threads that flush now.
     flushing: AtomicUsize,
 }
+
+/// Returns the limit of a callsite; `None`: one of the filter's quota.
+pub(crate) type LimitOf =
+    dyn Fn(&'static Metadata<'static>) -> Option<Arc<dyn ImmediateLimit>> + Send + Sync;
 
 /// The suppressed events to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +99,15 @@ impl Limits {
             sites: ByCallsite::new(),
             numbered: Mutex::default(),
             values,
+            limit_of: None,
             look_ns: AtomicU64::new(u64::MAX),
             dispatches: Mutex::default(),
             flushing: AtomicUsize::new(0),
         }
+    }
+
+    pub(crate) fn with_limit_of(self, limit_of: Option<Arc<LimitOf>>) -> Self {
+        Self { limit_of, ..self }
     }
 
     /// Whether the event may be heard; if not, it is counted.
@@ -118,7 +130,7 @@ impl Limits {
             return false;
         }
         let site = self.site(metadata);
-        if site.limiter.try_acquire().is_ok() {
+        if site.limit.try_acquire().is_ok() {
             return true;
         }
         if site.leave_out() {
@@ -285,7 +297,7 @@ impl Limits {
         }
         *current = quota;
         for site in self.sites.iter() {
-            set_quota_of(site, quota);
+            site.limit.set_quota(quota);
         }
         Ok(())
     }
@@ -314,8 +326,11 @@ impl Limits {
         let site = self.sites.get_or_insert(metadata, || {
             let quota = self.quota();
             made_with.set(Some(quota));
+            // The program's code is called without the lock.
+            let given = self.limit_of.as_ref().and_then(|of| of(metadata));
+            let limit = given.map_or_else(|| Limit::own(quota, &self.clock), Limit::Given);
             let mut numbered = held(&self.numbered);
-            let site = Site::new(metadata, numbered.len(), self.limiter(quota));
+            let site = Site::new(metadata, numbered.len(), limit);
             let site = Arc::new(site);
             numbered.push(Arc::clone(&site));
             site
@@ -324,21 +339,11 @@ impl Limits {
             // A concurrent change of the quota may not have found this callsite.
             let quota = held(&self.quota);
             if *quota != made_with {
-                set_quota_of(site, *quota);
+                site.limit.set_quota(*quota);
             }
         }
         site
     }
-
-    fn limiter(&self, quota: Quota) -> TokenBucket {
-        let limiter = TokenBucket::builder(quota).clock(&self.clock).build();
-        // With no other setting there is no error.
-        limiter.unwrap_or_else(|_| TokenBucket::new(quota))
-    }
-}
-
-fn set_quota_of(site: &Site, quota: Quota) {
-    site.limiter.set_quota_with(quota, flowgate::Carry::Kept);
 }
 
 /// A panic while one of these locks is held leaves the data complete.

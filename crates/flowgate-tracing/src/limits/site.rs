@@ -1,7 +1,7 @@
 //! One callsite: its limit, and its suppressed events that are not reported yet.
 
+use super::limit::Limit;
 use crate::summary::Summary;
-use flowgate::TokenBucket;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing_core::{Event, Metadata};
@@ -11,7 +11,7 @@ pub(super) struct Site {
     pub(super) of: &'static Metadata<'static>,
     /// Its place among all callsites, counted from 0.
     pub(super) number: usize,
-    pub(super) limiter: TokenBucket,
+    pub(super) limit: Limit,
     untold: AtomicU64,
     /// `untold` at the last look.
     seen: AtomicU64,
@@ -30,11 +30,11 @@ pub(super) enum Look {
 }
 
 impl Site {
-    pub(super) fn new(of: &'static Metadata<'static>, number: usize, limiter: TokenBucket) -> Self {
+    pub(super) fn new(of: &'static Metadata<'static>, number: usize, limit: Limit) -> Self {
         Self {
             of,
             number,
-            limiter,
+            limit,
             untold: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             look_ns: AtomicU64::new(0),

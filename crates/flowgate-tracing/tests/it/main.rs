@@ -2,6 +2,7 @@
 
 mod controls;
 mod filter;
+mod given;
 mod log;
 mod log_lines;
 mod silence;

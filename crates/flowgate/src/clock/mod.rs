@@ -42,7 +42,8 @@ use custom::Custom;
 /// same time. Instants are [`Timestamp`]s: nanoseconds since the clock's origin. All system and OS clocks of a process have the
 /// same origin.
 ///
-/// A clock may stand still, jump, or run backward. No limiter admits more because of that.
+/// A clock may stand still, jump, or run backward. No limiter admits more because of that ([safe under clock
+/// anomalies, C4](crate::guide::guarantees#safe-under-clock-anomalies-c4)).
 ///
 /// ```
 /// use flowgate::{Clock, ManualClock, TokenBucket};

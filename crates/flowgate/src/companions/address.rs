@@ -145,23 +145,12 @@ impl AddressPrefixes {
     ///
     /// Returns [`QuotaError`] if `v4` is above 32, or `v6` is above 128.
     pub const fn new(v4: u8, v6: u8) -> Result<Self, QuotaError> {
-        if v4 > 32 {
-            return Err(QuotaError::out_of_range(
-                "an IPv4 prefix length",
-                v4 as u64,
-                0,
-                32,
-            ));
+        let of_v4 = QuotaError::in_range("an IPv4 prefix length", v4 as u64, 0, 32);
+        let of_v6 = QuotaError::in_range("an IPv6 prefix length", v6 as u64, 0, 128);
+        match (of_v4, of_v6) {
+            (Ok(_), Ok(_)) => Ok(Self { v4, v6 }),
+            (Err(error), _) | (_, Err(error)) => Err(error),
         }
-        if v6 > 128 {
-            return Err(QuotaError::out_of_range(
-                "an IPv6 prefix length",
-                v6 as u64,
-                0,
-                128,
-            ));
-        }
-        Ok(Self { v4, v6 })
     }
 
     /// Returns the key of `ip`. An IPv4-mapped IPv6 address counts as its IPv4 address.

@@ -6,6 +6,7 @@
 pub(crate) mod address;
 pub(crate) mod config;
 pub(crate) mod degrade;
+pub(crate) mod immediate;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) mod io;
 #[cfg(feature = "metrics")]
@@ -13,9 +14,11 @@ pub(crate) mod metrics;
 pub(crate) mod observed;
 #[cfg(any(feature = "futures", all(feature = "std", not(flowgate_loom))))]
 mod payer;
+pub(crate) mod retry_budget;
 #[cfg(feature = "serde")]
 mod serde;
 pub mod sizing;
 pub(crate) mod sometimes;
 #[cfg(feature = "futures")]
 pub(crate) mod stream;
+pub(crate) mod throttle;

@@ -11,11 +11,7 @@ use core::task::{Poll, Waker, ready};
 
 /// Holder of a limiter, by a reference or an `Arc`, that acquires from it repeatedly for `WAYS` purposes. Each purpose may wait
 /// while the others go on. Dropping the payer leaves the queue.
-pub(crate) struct Payer<P, const WAYS: usize>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+pub(crate) struct Payer<P: Deref<Target: Limiter>, const WAYS: usize> {
     limiter: P,
     /// The purposes that wait.
     turns: [Option<Turn>; WAYS],
@@ -29,11 +25,7 @@ pub(crate) struct Unused<'a> {
     units: u64,
 }
 
-impl<P, const WAYS: usize> Payer<P, WAYS>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<P: Deref<Target: Limiter>, const WAYS: usize> Payer<P, WAYS> {
     pub(crate) fn new(limiter: P) -> Self {
         Self {
             limiter,
@@ -78,7 +70,7 @@ where
             *place = None;
             match answer {
                 Ok(granted) => {
-                    return Poll::Ready(Ok(Unused::new(limiter.supply().0, granted.into())));
+                    return Poll::Ready(Ok(Unused::new(limiter.supply().0, granted)));
                 }
                 // The limiter can grant less in one decision than at the time of the request.
                 Err(denied)
@@ -96,11 +88,7 @@ where
     }
 }
 
-impl<P, const WAYS: usize> Drop for Payer<P, WAYS>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<P: Deref<Target: Limiter>, const WAYS: usize> Drop for Payer<P, WAYS> {
     fn drop(&mut self) {
         for way in 0..WAYS {
             self.leave(way);

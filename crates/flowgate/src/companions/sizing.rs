@@ -340,7 +340,7 @@ impl fmt::Display for SizingError {
             }
             Reason::LimitTooLarge { offered } => write!(
                 f,
-                "an offered load of {offered:?} calls at once takes a limit out of range: it is \
+                "an offered load of {offered:?} concurrent calls takes a limit out of range: it is \
                  at most {MAX_LIMIT}"
             ),
             Reason::Deadline {

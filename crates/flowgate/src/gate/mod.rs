@@ -11,7 +11,7 @@ pub use change::GateLimits;
 pub use keyed::{KeyedGate, KeyedGateBuilder, KeyedTurn};
 
 use crate::clock::{Clock, Timestamp};
-use crate::concurrency::permit::{Lender, Permit, Permits};
+use crate::concurrency::permit::{Lender, Permit, Permits, permit_verbs};
 use crate::limiter::sealed::Identity;
 use crate::limiter::{Limit, Limiter};
 use crate::primitive::Lock;
@@ -173,110 +173,100 @@ impl Gate {
         }
     }
 
-    /// Admits one operation, or returns why not.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
-    /// Nothing is taken then. [`name_of`](Self::name_of) returns the name of the limit that refused.
-    pub fn try_acquire(&self) -> Result<Permit<&Self>, Denied> {
-        self.try_acquire_n(1)
-    }
+    permit_verbs! {
+        /// Admits one operation, or returns why not.
+        ///
+        /// # Errors
+        ///
+        /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
+        /// Nothing is taken then. [`name_of`](Self::name_of) returns the name of the limit that refused.
+        try_acquire;
 
-    /// Admits `n` operations, all or none.
-    ///
-    /// ```
-    /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
-    /// let gate = Gate::builder()
-    ///     .limit("rate", TokenBucket::new("10/h".parse()?))
-    ///     .limit("slots", ConcurrencyLimit::new(3))
-    ///     .build()?;
-    /// assert!(gate.try_acquire_n(4).is_err()); // too many for the slots: no token is taken
-    /// assert_eq!(gate.inspect("rate", TokenBucket::available), Some(10));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
-    /// Nothing is taken then. [`name_of`](Self::name_of) returns the name of the limit that refused.
-    pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
-        self.take(n).map(|()| Permit::new(self, n))
-    }
+        /// Admits `n` operations, all or none.
+        ///
+        /// ```
+        /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
+        /// let gate = Gate::builder()
+        ///     .limit("rate", TokenBucket::new("10/h".parse()?))
+        ///     .limit("slots", ConcurrencyLimit::new(3))
+        ///     .build()?;
+        /// assert!(gate.try_acquire_n(4).is_err()); // too many for the slots: no token is taken
+        /// assert_eq!(gate.inspect("rate", TokenBucket::available), Some(10));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
+        /// Nothing is taken then. [`name_of`](Self::name_of) returns the name of the limit that refused.
+        try_acquire_n;
 
-    /// Admits one operation, with a permit that can move into another thread or task.
-    ///
-    /// ```
-    /// use flowgate::{ConcurrencyLimit, Gate};
-    /// use std::sync::Arc;
-    ///
-    /// let gate = Arc::new(Gate::builder().limit("slots", ConcurrencyLimit::new(3)).build()?);
-    /// let permit = gate.try_acquire_owned()?;
-    /// std::thread::spawn(move || {
-    ///     // … work …
-    ///     drop(permit);
-    /// });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
-    /// Nothing is taken then.
-    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, Denied> {
-        self.try_acquire_n_owned(1)
-    }
+        /// Admits one operation, with a permit that can move into another thread or task.
+        ///
+        /// ```
+        /// use flowgate::{ConcurrencyLimit, Gate};
+        /// use std::sync::Arc;
+        ///
+        /// let gate = Arc::new(Gate::builder().limit("slots", ConcurrencyLimit::new(3)).build()?);
+        /// let permit = gate.try_acquire_owned()?;
+        /// std::thread::spawn(move || {
+        ///     // … work …
+        ///     drop(permit);
+        /// });
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
+        /// Nothing is taken then.
+        try_acquire_owned;
 
-    /// Admits `n` operations, all or none, with a permit that can move elsewhere.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
-    /// Nothing is taken then.
-    pub fn try_acquire_n_owned(self: &Arc<Self>, n: u64) -> Result<Permit<Arc<Self>>, Denied> {
-        self.take(n).map(|()| Permit::new(Arc::clone(self), n))
-    }
+        /// Admits `n` operations, all or none, with a permit that can move elsewhere.
+        ///
+        /// # Errors
+        ///
+        /// Returns [`Denied`] if any of the limits refuses, if other callers wait, or if the gate is [closed](Denied::is_closed).
+        /// Nothing is taken then.
+        try_acquire_n_owned;
 
-    /// Waits in the queue until the gate admits one operation.
-    ///
-    /// The result is a future that is also a builder.
-    ///
-    /// ```
-    /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
-    /// # use std::time::Duration;
-    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// # let gate = Gate::builder()
-    /// #     .limit("rate", TokenBucket::new("100/s".parse()?))
-    /// #     .limit("slots", ConcurrencyLimit::new(2))
-    /// #     .build()?;
-    /// let permit = gate.acquire().within(Duration::from_secs(1)).await?; // a token and a slot
-    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn acquire(&self) -> Acquire<Permits<&Self>> {
-        Acquire::new(Permits(self))
-    }
+        /// Waits in the queue until the gate admits one operation.
+        ///
+        /// The result is a future that is also a builder.
+        ///
+        /// ```
+        /// # use flowgate::{ConcurrencyLimit, Gate, TokenBucket};
+        /// # use std::time::Duration;
+        /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+        /// # let gate = Gate::builder()
+        /// #     .limit("rate", TokenBucket::new("100/s".parse()?))
+        /// #     .limit("slots", ConcurrencyLimit::new(2))
+        /// #     .build()?;
+        /// let permit = gate.acquire().within(Duration::from_secs(1)).await?; // a token and a slot
+        /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+        /// # Ok::<_, Box<dyn std::error::Error>>(())
+        /// ```
+        acquire;
 
-    /// Waits as [`acquire`](Self::acquire) does, for a permit that can move into another task.
-    ///
-    /// ```
-    /// use flowgate::{ConcurrencyLimit, Gate};
-    /// use std::sync::Arc;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let gate = Arc::new(Gate::builder().limit("slots", ConcurrencyLimit::new(3)).build()?);
-    /// for page in 0..10 {
-    ///     let permit = gate.acquire_owned().await?;
-    ///     tokio::spawn(async move {
-    ///         // … fetch the page …
-    ///         drop((page, permit));
-    ///     });
-    /// }
-    /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
-        Acquire::new(Permits(Arc::clone(self)))
+        /// Waits as [`acquire`](Self::acquire) does, for a permit that can move into another task.
+        ///
+        /// ```
+        /// use flowgate::{ConcurrencyLimit, Gate};
+        /// use std::sync::Arc;
+        ///
+        /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+        /// let gate = Arc::new(Gate::builder().limit("slots", ConcurrencyLimit::new(3)).build()?);
+        /// for page in 0..10 {
+        ///     let permit = gate.acquire_owned().await?;
+        ///     tokio::spawn(async move {
+        ///         // … fetch the page …
+        ///         drop((page, permit));
+        ///     });
+        /// }
+        /// # Ok::<_, Box<dyn std::error::Error>>(()) })?;
+        /// # Ok::<_, Box<dyn std::error::Error>>(())
+        /// ```
+        acquire_owned;
     }
 
     /// Returns the queue of the gate. [Closing](WaitQueue::close) the queue closes the gate.

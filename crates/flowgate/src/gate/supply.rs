@@ -2,9 +2,8 @@
 
 use super::{Gate, Member, Taking};
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::Limiter;
 use crate::limiter::sealed::{Identity, Plumbing, Sealed};
-use crate::queue::{Asker, Facts, Grantee, Queue, Receipt, Supply};
+use crate::queue::{Asker, Facts, Grantee, Queue, Receipt, Supply, own_queue};
 use crate::verdict::Denied;
 use core::time::Duration;
 
@@ -12,10 +11,6 @@ use core::time::Duration;
 impl Sealed for Gate {
     fn supply(&self) -> Plumbing<'_> {
         Plumbing(self)
-    }
-
-    fn limiter(&self) -> Option<&dyn Limiter> {
-        None
     }
 
     fn each_limiter(&self, visit: &mut dyn FnMut(Identity)) {
@@ -26,13 +21,7 @@ impl Sealed for Gate {
 }
 
 impl Supply for Gate {
-    fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
+    own_queue!();
 
     fn facts(&self) -> Facts {
         Facts::timed(1, self.receipts)
@@ -86,18 +75,13 @@ impl Gate {
     ) -> Result<(), Denied> {
         let mut begin = 0;
         for (index, member) in self.members.iter().enumerate() {
-            let (
-                supply,
-                Facts {
-                    token, receipts, ..
-                },
-            ) = (member.supply(), member.facts());
-            let end = begin + receipts;
+            let (supply, facts) = (member.supply(), member.facts());
+            let end = begin + facts.receipts;
             let to = Grantee::Waiter {
-                level: level.saturating_mul(token.into()),
+                level: level.saturating_mul(facts.token.into()),
                 receipts: &mut taking.receipts[begin..end],
             };
-            if let Err(denied) = supply.grant(at, n.saturating_mul(token), to) {
+            if let Err(denied) = supply.grant(at, n.saturating_mul(facts.token), to) {
                 // No other caller can take from a limit of ours, unless `inspect` or `configure` was used for it.
                 give_back(&self.members[..index], at, n, &taking.receipts);
                 return Err(denied.by_limit(index));
@@ -154,11 +138,9 @@ impl Member {
 fn give_back(members: &[Member], at: Timestamp, n: u64, receipts: &[Receipt]) {
     let mut rest = receipts;
     for member in members {
-        let Facts {
-            token, receipts, ..
-        } = member.facts();
-        let (own, others) = rest.split_at(receipts.min(rest.len()));
-        (member.supply()).take_back(at, n.saturating_mul(token), own);
+        let facts = member.facts();
+        let (own, others) = rest.split_at(facts.receipts.min(rest.len()));
+        (member.supply()).take_back(at, n.saturating_mul(facts.token), own);
         rest = others;
     }
 }

@@ -40,7 +40,7 @@ use crate::types::unlimited::Unlimited;
 pub trait KeyedAlgorithm: sealed::Sealed {}
 
 pub(crate) mod sealed {
-    use super::{ConcurrencyLimit, Quota, Rule};
+    use super::{ConcurrencyLimit, Quota, Quotas, Rule};
     use core::fmt::Debug;
 
     /// A limiter type of which each key can have one.
@@ -64,7 +64,7 @@ pub(crate) mod sealed {
     )]
     pub trait Sealed: Sized + 'static {
         /// The quota of each key.
-        type Quota: Copy + Debug + From<Quota> + Send + Sync;
+        type Quota: Copy + Debug + From<Quota> + Into<Quotas> + Send + Sync;
         /// The algorithm that changes the state of a key.
         type Rule: Rule<Quota = Self::Quota>;
         /// The name of the limiter type, as in `Keyed<Name>`.
@@ -77,13 +77,9 @@ pub(crate) mod sealed {
             quota
         }
 
-        /// Returns the quota if there is only one.
-        fn only(quota: &Self::Quota) -> Option<Quota>;
-
-        /// Returns the quotas if there are two.
-        fn two(quota: &Self::Quota) -> Option<[Quota; 2]> {
-            let _ = quota;
-            None
+        /// Returns the quota if a decision follows from one.
+        fn only(quota: Self::Quota) -> Option<Quota> {
+            quota.into().only().ok()
         }
     }
 }
@@ -100,10 +96,6 @@ impl sealed::Sealed for TokenBucket {
     type Rule = rule::Bucket;
     const NAME: &'static str = "TokenBucket";
     const IS_STEADY: bool = true;
-
-    fn only(quota: &Quota) -> Option<Quota> {
-        Some(*quota)
-    }
 }
 
 impl sealed::Sealed for LeakyBucket {
@@ -116,10 +108,6 @@ impl sealed::Sealed for LeakyBucket {
     fn quota(quota: Quota) -> Quota {
         quota.with_default_burst(Some(1))
     }
-
-    fn only(quota: &Quota) -> Option<Quota> {
-        Some(*quota)
-    }
 }
 
 impl sealed::Sealed for DualTokenBucket {
@@ -127,17 +115,6 @@ impl sealed::Sealed for DualTokenBucket {
     type Rule = rule::Dual;
     const NAME: &'static str = "DualTokenBucket";
     const IS_STEADY: bool = true;
-
-    fn only(quotas: &Quotas) -> Option<Quota> {
-        match quotas.as_slice() {
-            [quota] => Some(*quota),
-            _ => None,
-        }
-    }
-
-    fn two(quotas: &Quotas) -> Option<[Quota; 2]> {
-        quotas.as_slice().try_into().ok()
-    }
 }
 
 impl sealed::Sealed for FixedWindow {
@@ -145,10 +122,6 @@ impl sealed::Sealed for FixedWindow {
     type Rule = rule::FixedWindow;
     const NAME: &'static str = "FixedWindow";
     const IS_STEADY: bool = false;
-
-    fn only(quota: &Quota) -> Option<Quota> {
-        Some(*quota)
-    }
 }
 
 impl sealed::Sealed for SegmentedWindow {
@@ -156,10 +129,6 @@ impl sealed::Sealed for SegmentedWindow {
     type Rule = rule::SegmentedWindow;
     const NAME: &'static str = "SegmentedWindow";
     const IS_STEADY: bool = false;
-
-    fn only(quota: &Quota) -> Option<Quota> {
-        Some(*quota)
-    }
 }
 
 /// Admits everything, whatever the quota.
@@ -169,7 +138,7 @@ impl sealed::Sealed for Unlimited {
     const NAME: &'static str = "Unlimited";
     const IS_STEADY: bool = true;
 
-    fn only(_: &Quota) -> Option<Quota> {
+    fn only(_: Quota) -> Option<Quota> {
         None
     }
 }

@@ -31,22 +31,18 @@ const LEAST_CELLS: u128 = 64;
 ///
 /// # Needless refusals
 ///
-/// The table below shows how many of all requests are refused although the key's own limit would admit them. Each key may have 1
-/// per second with a burst of 10, and sends 0.8 requests per second at random. The limiter is built for 100,000 keys. Time is
-/// simulated, so every run gives the same result (`cargo run --release -p flowgate-bench-keyed -- refusals` in `bench/`).
+/// A request is refused needlessly if the key's own limit would admit it. The number of active keys determines how often:
 ///
-/// | active keys, relative to capacity | `Evict` | `Deny` | `Share`, a tenth of all |
+/// | active keys, relative to capacity | `Evict` | `Deny` | `Share` |
 /// |---|---|---|---|
-/// | 1 × | none | 0.04 % | 0.0002 % |
-/// | 1.25 × | 0.004 % | 2.3 % | 0.003 % |
-/// | 1.5 × | 0.12 % | 10.6 % | 3.9 % |
-/// | 2 × | 22 % | 28 % | 23 % |
-/// | 4 × | 57 % | 63 % | 60 % |
+/// | up to the capacity | never | rarely | rarely |
+/// | up to half more | rarely | for keys without an entry | if the shared quota is used up |
+/// | twice as many, and more | often | for keys without an entry | often |
 ///
 /// Set the capacity to the largest number of active keys that you expect. With more active keys, `Evict` works well as long as the
 /// debt in the sketch is repaid as fast as it comes in. Each sketch cell repays at the rate of one key, and there are 5 cells for
 /// each 16 keys of the capacity. With about twice the capacity, more debt comes in than is repaid, and keys without an entry share
-/// the little that is left.
+/// the little that is left. The repository has a simulation, with its numbers (`bench/README.md`).
 ///
 /// `Evict` and `Deny` admit only requests that the key's own limit admits. `Share` also admits requests by the shared quota.
 ///
@@ -79,7 +75,7 @@ pub enum WhenFull {
     Evict,
     /// Refuses the new key ([`Denied::is_table_full`](crate::Denied::is_table_full)).
     ///
-    /// Each key can use only eight entries. About one new key in several thousand is therefore refused even within the capacity.
+    /// Each key can use only eight entries. A few new keys are therefore refused even within the capacity.
     Deny,
     /// Admits the new key by this quota, which all such keys share.
     Share(Quota),

@@ -99,6 +99,6 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     #[inline(never)]
     fn take_slowly(&self, who: Who<'_, N>, now_ns: u64, n: Option<u64>) -> Result<(), Denied> {
         let key = self.seen_as(who);
-        key.take_slowly(key.asked_at(now_ns), n)
+        key.take_slowly(&key.asked_at(now_ns), n)
     }
 }

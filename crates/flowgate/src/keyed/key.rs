@@ -1,19 +1,19 @@
 use super::algorithm::KeyedAlgorithm;
 use super::entry::Place;
-use super::keys::{Amount, Asked, Refusal, Told};
+use super::keys::{Amount, Asked, Query, Refusal, Told};
 use super::names::{AsKey, Hashed, KeyNames};
 use super::queues::{Entered, Guest, KeyQueue, KeyWait};
 use super::rule::Terms;
 use super::table::{Names, Who};
 use super::{Keyed, KeyedError};
 use crate::clock::{Clock, Timestamp};
-use crate::limiter::{Limiter, QuotaState, Snapshot, sealed};
+use crate::limiter::{Limiter, QuotaState, Snapshot, own_verbs, sealed};
 use crate::queue::{
-    Acquirable, Acquire, Asker, Facts, Grant, Granted, Grantee, Opened, Queue, Receipt, Supply,
-    Turn, WaitQueue,
+    Acquirable, Acquire, Asker, Facts, Grant, Grantee, Opened, Queue, Receipt, Supply, Turn,
+    WaitQueue,
 };
-use crate::quota::Quota;
 use crate::quota::policy::Policy;
+use crate::quota::{Quota, Quotas};
 use crate::verdict::Denied;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::sync::Arc;
@@ -213,27 +213,27 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     fn decide(&self, n: Option<u64>) -> Result<(), Denied> {
         match (self.own, self.now_ns) {
             (None, None) => self.keyed.take(self.who(), n),
-            _ => self.take_slowly(self.asked(), n),
+            _ => self.take_slowly(&self.asked(), n),
         }
     }
 
-    pub(super) fn take_slowly(&self, asked: Asked<'_>, n: Option<u64>) -> Result<(), Denied> {
+    pub(super) fn take_slowly(&self, query: &Query<'_, N>, n: Option<u64>) -> Result<(), Denied> {
         let amount = n.map_or(Amount::Token, Amount::All);
-        self.take_amount(asked, amount).map(drop)
+        self.take_amount(query, amount).map(drop)
     }
 
     /// Returns the number of units taken.
     #[inline(never)]
-    fn take_amount(&self, asked: Asked<'_>, amount: Amount) -> Result<u64, Denied> {
+    fn take_amount(&self, query: &Query<'_, N>, amount: Amount) -> Result<u64, Denied> {
         let keys = &self.keyed.keys;
-        let taken = match keys.take(self.who(), asked, amount, false) {
+        let taken = match keys.take(query, amount, false) {
             Err(Refusal::Waits(slot)) => {
                 let n = match amount {
                     Amount::Token => None,
                     Amount::All(n) | Amount::UpTo(n) => Some(n),
                 };
-                self.stand_back(slot, asked.now_ns, n)?;
-                keys.take(self.who(), asked, amount, true)
+                self.stand_back(slot, query.asked.now_ns, n)?;
+                keys.take(query, amount, true)
             }
             taken => taken,
         };
@@ -246,7 +246,7 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     ///
     /// Returns [`Denied`] if no token is available ([`retry_after`](Denied::retry_after)) or callers wait for the key.
     pub fn peek(&self) -> Result<(), Denied> {
-        self.look_for(self.asked(), None)
+        self.look_for(&self.asked(), None)
     }
 
     /// Returns the result that [`try_acquire_n`](Self::try_acquire_n) would return, and takes nothing.
@@ -256,15 +256,15 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     /// Returns [`Denied`] if fewer than `n` units are available ([`retry_after`](Denied::retry_after)), callers wait for the key,
     /// or `n` is more than the quota ever allows ([`is_never`](Denied::is_never)).
     pub fn peek_n(&self, n: u64) -> Result<(), Denied> {
-        self.look_for(self.asked(), Some(n))
+        self.look_for(&self.asked(), Some(n))
     }
 
-    fn look_for(&self, asked: Asked<'_>, n: Option<u64>) -> Result<(), Denied> {
+    fn look_for(&self, query: &Query<'_, N>, n: Option<u64>) -> Result<(), Denied> {
         let keys = &self.keyed.keys;
-        let seen = match keys.peek(self.who(), asked, n, false) {
+        let seen = match keys.peek(query, n, false) {
             Err(Refusal::Waits(slot)) => {
-                self.stand_back(slot, asked.now_ns, n)?;
-                keys.peek(self.who(), asked, n, true)
+                self.stand_back(slot, query.asked.now_ns, n)?;
+                keys.peek(query, n, true)
             }
             seen => seen,
         };
@@ -288,24 +288,25 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     /// Takes up to `n` available units, and returns their number; see [`Keyed::take_up_to`].
     pub fn take_up_to(&self, n: u64) -> u64 {
         // A refusal means that nothing is available.
-        self.take_amount(self.asked(), Amount::UpTo(n)).unwrap_or(0)
+        self.take_amount(&self.asked(), Amount::UpTo(n))
+            .unwrap_or(0)
     }
 
     /// Returns up to `n` units to the key, and reports how many; see [`Keyed::refund`].
     pub fn refund(&self, n: u64) -> u64 {
-        let asked = self.asked_latest();
-        self.change(|keyed| keyed.keys.give_back(self.who(), asked, n))
+        let query = self.asked_latest();
+        self.change(|keyed| keyed.keys.give_back(&query, n))
     }
 
     /// Forgets what the key has taken; see [`Keyed::reset`].
     pub fn reset(&self) {
-        let asked = self.asked_latest();
-        self.change(|keyed| ((), keyed.keys.reset(self.who(), asked)));
+        let query = self.asked_latest();
+        self.change(|keyed| ((), keyed.keys.reset(&query)));
     }
 
     /// Makes a change that may help the waiters of this key, and grants them. `change` returns the key's slot if callers wait.
     fn change<T>(&self, change: impl FnOnce(&Keyed<A, N>) -> (T, Option<usize>)) -> T {
-        let find = || self.keyed.keys.look(self.who(), self.asked_latest()).1;
+        let find = || self.keyed.keys.look(&self.asked_latest()).1;
         let queue = match self.guest.key_queue() {
             Some(queue) => Some(Arc::clone(queue)),
             None => find().and_then(|slot| self.queue_in(slot)),
@@ -331,10 +332,10 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     /// Returns a consistent snapshot of the key; see [`Keyed::snapshot`].
     #[inline(always)]
     pub fn snapshot(&self) -> Snapshot {
-        let asked = self.asked();
-        let (known, waits) = self.keyed.keys.look(self.who(), asked);
+        let query = self.asked();
+        let (known, waits) = self.keyed.keys.look(&query);
         let limit = known.terms.most;
-        match waits.map(|slot| self.stand_back(slot, asked.now_ns, Some(limit))) {
+        match waits.map(|slot| self.stand_back(slot, query.asked.now_ns, Some(limit))) {
             Some(Err(denied)) => Snapshot {
                 limit,
                 remaining: 0,
@@ -385,50 +386,52 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         self.keyed.terms(self.guest.own(self.own).as_ref())
     }
 
-    fn asked(&self) -> Asked<'_> {
+    fn asked(&self) -> Query<'_, N> {
         let by_clock = || self.keyed.clock.now().as_nanos();
         self.asked_at(self.now_ns.unwrap_or_else(by_clock))
     }
 
     /// Returns the request for a change. By the clock, its time is not before any decision so far.
-    pub(super) fn asked_latest(&self) -> Asked<'_> {
+    pub(super) fn asked_latest(&self) -> Query<'_, N> {
         let by_clock = || self.keyed.clock.latest().as_nanos();
         self.asked_at(self.now_ns.unwrap_or_else(by_clock))
     }
 
-    pub(super) fn asked_at(&self, now_ns: u64) -> Asked<'_> {
-        Asked {
-            now_ns,
-            told: match self.now_ns {
-                Some(_) => Told::ByCaller,
-                None => Told::ByClock,
+    pub(super) fn asked_at(&self, now_ns: u64) -> Query<'_, N> {
+        let told = match self.now_ns {
+            Some(_) => Told::ByCaller,
+            None => Told::ByClock,
+        };
+        let (clock, own) = (Some(&self.keyed.clock), self.own.as_ref());
+        Query {
+            who: self.who(),
+            asked: Asked {
+                now_ns,
+                told,
+                clock,
+                own,
             },
-            clock: Some(&self.keyed.clock),
-            own: self.own.as_ref(),
         }
     }
 
-    fn asked_as_of<'b>(&'b self, date: Timestamp, own: &'b Option<Terms>) -> Asked<'b> {
-        Asked {
-            own: own.as_ref(),
-            ..self.asked_at(0).as_of(date)
-        }
+    fn asked_as_of<'b>(&'b self, date: Timestamp, own: &'b Option<Terms>) -> Query<'b, N> {
+        let mut query = self.asked_at(0).as_of(date);
+        query.asked.own = own.as_ref();
+        query
     }
 
     /// Changes the key to the queue's terms, if it has others. The change counts from now on, because a timestamp does not tell
     /// when.
     fn align(&self, own: &Option<Terms>) {
-        let asked = Asked {
-            told: Told::ByClock,
-            ..self.asked_as_of(self.keyed.clock.latest(), own)
-        };
-        self.keyed.keys.restate(self.who(), asked);
+        let mut query = self.asked_as_of(self.keyed.clock.latest(), own);
+        query.asked.told = Told::ByClock;
+        self.keyed.keys.restate(&query);
     }
 
     /// Adds a waiter for the key, and returns why it has to wait.
     fn enter(&self, at: Timestamp, n: u64) -> Result<Entering<N>, Denied> {
-        let (keyed, who, asked) = (&*self.keyed, self.who(), self.asked());
-        let held = || keyed.keys.hold(who, asked, at, n);
+        let (keyed, who, query) = (&*self.keyed, self.who(), self.asked());
+        let held = || keyed.keys.hold(&query, at, n);
         let hold = || held().ok_or(Denied::queue_full(None));
         let made = || {
             let queue = Arc::new(KeyQueue::new(self.place, who.key.to_owned(), self.own));
@@ -442,12 +445,6 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
         let release = || self.keyed.keys.release(self.who());
         self.keyed.queues.leave(entered, release);
     }
-
-    fn leave_queue(&mut self) {
-        if let Some(entered) = self.guest.take() {
-            self.leave(&entered);
-        }
-    }
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Drop for KeyLimiter<'_, A, N> {
@@ -460,11 +457,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Acquirable for KeyLimiter<'_, A, N> {
     type Granted = Grant;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
-        let answer = turn.poll(self, waker);
-        if answer.is_ready() {
-            self.leave_queue();
-        }
-        answer.map_ok(Grant::from)
+        self.poll_turn(turn, waker)
     }
 
     fn abandon(&mut self, turn: &mut Turn) {
@@ -484,7 +477,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
     fn open_queue(&self, at: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
         let enter = || self.enter(at, n);
         let (line, refusal) = self.guest.enter(enter, |second| self.leave(&second))?;
-        let restate = || self.keyed.keys.restate(self.who(), self.asked_latest());
+        let restate = || self.keyed.keys.restate(&self.asked_latest());
         line.go_by(self.own, self, restate);
         let queue = &line.queue;
         Ok(Opened { queue, refusal })
@@ -500,16 +493,16 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
 
     fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied> {
         if asker.ahead() == 0 && self.guest.key_queue().is_none() {
-            return self.look_for(self.asked_as_of(at, &self.own), Some(n));
+            return self.look_for(&self.asked_as_of(at, &self.own), Some(n));
         }
         let own = self.guest.own(self.own);
         self.align(&own);
-        let (known, _) = self.keyed.keys.look(self.who(), self.asked_as_of(at, &own));
+        let (known, _) = self.keyed.keys.look(&self.asked_as_of(at, &own));
         known.behind(asker.ahead()).judge(n)
     }
 
     fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
-        let alone = || self.take_amount(self.asked_as_of(at, &self.own), Amount::All(n));
+        let alone = || self.take_amount(&self.asked_as_of(at, &self.own), Amount::All(n));
         let Grantee::Waiter { receipts, .. } = to else {
             return alone().map(drop);
         };
@@ -518,9 +511,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
         if self.guest.key_queue().is_some() {
             let own = self.guest.own(self.own);
             self.align(&own);
-            let asked = self.asked_as_of(at, &own);
+            let query = self.asked_as_of(at, &own);
             let keys = &self.keyed.keys;
-            let taken = keys.take(self.who(), asked, Amount::All(n), true);
+            let taken = keys.take(&query, Amount::All(n), true);
             taken.map_err(Refusal::denied)?;
         } else {
             alone()?;
@@ -534,11 +527,11 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
 
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]) {
         let own = self.guest.own(self.own);
-        let asked = self.asked_as_of(at, &own);
+        let query = self.asked_as_of(at, &own);
         let epoch = receipts.first().map_or(0, |receipt| receipt.epoch);
         let taken = (at.as_nanos(), n);
         self.change(|keyed| {
-            keyed.keys.take_back(self.who(), asked, taken, epoch);
+            keyed.keys.take_back(&query, taken, epoch);
             ((), None)
         });
     }
@@ -547,12 +540,14 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
 impl<A: KeyedAlgorithm, N: KeyNames> KeyWait for KeyLimiter<'_, A, N> {
     type Granted = Grant;
 
-    fn granted(&self, granted: Granted) -> Grant {
-        granted.into()
+    fn granted(&self, granted: Grant) -> Grant {
+        granted
     }
 
-    fn leave_its_queue(&mut self) {
-        self.leave_queue();
+    fn leave_queue(&mut self) {
+        if let Some(entered) = self.guest.take() {
+            self.leave(&entered);
+        }
     }
 }
 
@@ -573,13 +568,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> sealed::Sealed for KeyLimiter<'_, A, N> {
 }
 
 impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
-    fn try_acquire(&self) -> Result<(), Denied> {
-        self.decide(None)
-    }
-
-    fn try_acquire_n(&self, n: u64) -> Result<(), Denied> {
-        self.decide(Some(n))
-    }
+    own_verbs!();
 
     fn try_acquire_n_at(&self, now: Timestamp, n: u64) -> Result<(), Denied> {
         self.at(now).decide(Some(n))
@@ -593,37 +582,25 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
         self.at(now).peek_n(n)
     }
 
-    fn take_up_to(&self, n: u64) -> u64 {
-        self.take_up_to(n)
-    }
-
-    fn acquire(&self) -> Acquire<&dyn Limiter> {
-        Acquire::new(self)
-    }
-
-    fn available(&self) -> u64 {
-        self.available()
-    }
-
     fn snapshot(&self) -> Snapshot {
         self.snapshot()
     }
 
     fn policy(&self) -> Option<Policy> {
         let quota = self.quota.unwrap_or_else(|| *self.keyed.keys.force.quota());
-        A::only(&quota).map(|quota| Policy::new(quota, A::IS_STEADY))
+        A::only(quota).map(|quota| Policy::new(quota, A::IS_STEADY))
     }
 
     fn quota_states(&self) -> Option<[QuotaState; 2]> {
-        let quotas = *self.keyed.keys.force.quota();
-        let [first, second] = A::two(&quotas)?;
-        let asked = self.asked();
-        let (known, waits) = self.keyed.keys.look(self.who(), asked);
+        let quotas: Quotas = (*self.keyed.keys.force.quota()).into();
+        let [first, second] = quotas.as_slice().try_into().ok()?;
+        let query = self.asked();
+        let (known, waits) = self.keyed.keys.look(&query);
         let states = [known.quota_state(0, first), known.quota_state(1, second)];
         let Some(slot) = waits else {
             return Some(states);
         };
-        let wait = |units| match self.stand_back(slot, asked.now_ns, Some(units)) {
+        let wait = |units| match self.stand_back(slot, query.asked.now_ns, Some(units)) {
             Ok(()) => None,
             Err(denied) => Some(denied.retry_after().unwrap_or(Duration::MAX)),
         };

@@ -2,7 +2,7 @@
 
 use super::counts::Counters;
 use super::current::InForce;
-use super::entry::{Entry, Place, TICKS_PER_NS, ticks};
+use super::entry::{Entry, TICKS_PER_NS, ticks};
 use super::known::{Known, never};
 use super::rule::{Rule, Terms};
 use super::sketch::Sketch;
@@ -50,6 +50,20 @@ pub(crate) struct Asked<'a> {
 }
 
 /// A slot, locked by the thread that reads it.
+/// A key, and how a caller asks about it.
+pub(crate) struct Query<'a, N: Names> {
+    pub(crate) who: Who<'a, N>,
+    pub(crate) asked: Asked<'a>,
+}
+
+impl<N: Names> Query<'_, N> {
+    /// The same question, as of `date`.
+    pub(crate) fn as_of(&self, date: Timestamp) -> Self {
+        let (who, asked) = (self.who, self.asked.as_of(date));
+        Self { who, asked }
+    }
+}
+
 type HeldSlot<'a, N> = (Slot<'a>, Held<'a, N>);
 
 /// The source of a time.
@@ -171,13 +185,12 @@ impl<R: Rule, N: Names> Keys<R, N> {
     #[inline(never)]
     pub(crate) fn take(
         &self,
-        who: Who<'_, N>,
-        asked: Asked<'_>,
+        query: &Query<'_, N>,
         amount: Amount,
         is_in_line: bool,
     ) -> Result<u64, Refusal> {
         loop {
-            let terms = asked.terms(self);
+            let terms = query.asked.terms(self);
             let n = amount.units(&terms);
             if n > terms.most {
                 return Err(Refusal::Denied(never::<R>(n, &terms)));
@@ -185,8 +198,8 @@ impl<R: Rule, N: Names> Keys<R, N> {
             if n == 0 || R::ADMITS_ALL {
                 return Ok(n);
             }
-            let Some((slot, held)) = self.table.find(who) else {
-                match self.take_new(who, asked, amount) {
+            let Some((slot, held)) = self.table.find(query.who) else {
+                match self.take_new(query, amount) {
                     Some(answer) => return answer.map_err(Refusal::Denied),
                     None => continue,
                 }
@@ -194,13 +207,13 @@ impl<R: Rule, N: Names> Keys<R, N> {
             if slot.entry.waits() && !is_in_line {
                 return Err(Refusal::Waits(slot.index));
             }
-            let Some(known) = self.known(who, slot.entry, &terms, asked) else {
+            let Some(known) = self.known(query, slot.entry, &terms) else {
                 continue;
             };
             match amount.take(&known, n) {
                 Ok((next, units)) => {
-                    self.decide_at(known.now_ns(), asked);
-                    if self.commit(who, (slot, held), &known, next) {
+                    self.decide_at(known.now_ns(), query.asked);
+                    if self.commit(query.who, (slot, held), &known, next) {
                         return Ok(units);
                     }
                 }
@@ -212,19 +225,14 @@ impl<R: Rule, N: Names> Keys<R, N> {
     /// Takes units as [`take`](Self::take) does, for a key without an entry. Returns `None` if the key has one.
     #[cold]
     #[inline(never)]
-    fn take_new(
-        &self,
-        who: Who<'_, N>,
-        asked: Asked<'_>,
-        amount: Amount,
-    ) -> Option<Result<u64, Denied>> {
-        let _lock = self.table.lock(&who.place);
-        if self.table.find(who).is_some() {
+    fn take_new(&self, query: &Query<'_, N>, amount: Amount) -> Option<Result<u64, Denied>> {
+        let _lock = self.table.lock(&query.who.place);
+        if self.table.find(query.who).is_some() {
             return None;
         }
         // This is read under the lock, so that no entry of an earlier generation is added after a change has updated all entries.
-        let terms = asked.terms(self);
-        let known = self.unknown(&who.place, asked, &terms)?;
+        let terms = query.asked.terms(self);
+        let known = self.unknown(query, &terms)?;
         let n = amount.units(&terms);
         if n > terms.most {
             // The quota has just changed.
@@ -237,22 +245,23 @@ impl<R: Rule, N: Names> Keys<R, N> {
                 return Some(Err(known.denied(n, missing)));
             }
         };
-        let entry = Entry::new(who.place.fingerprint, terms.reading, next);
+        let entry = Entry::new(query.who.place.fingerprint, terms.reading, next);
         let now = known.now;
-        self.decide_at(known.now_ns(), asked);
-        self.exchange(who, &known);
+        self.decide_at(known.now_ns(), query.asked);
+        self.exchange(query.who, &known);
         loop {
-            match (self.table.opening(&who.place, now), &self.full) {
+            match (self.table.opening(&query.who.place, now), &self.full) {
                 (Opening::Vacant(slot), _) => {
-                    if self.is_vacant(slot, now, asked) && self.settle(who, slot, entry) {
+                    if self.is_vacant(slot, now, query.asked) && self.settle(query.who, slot, entry)
+                    {
                         return Some(Ok(units));
                     }
                 }
                 (Opening::Instead(slot), Full::Evict) => {
                     if next <= slot.entry.state() {
                         // The new key itself is evicted.
-                        self.remember(entry, &terms, asked, now);
-                    } else if !self.evict(who, slot, entry, asked) {
+                        self.remember(entry, &terms, query.asked, now);
+                    } else if !self.evict(query, slot, entry) {
                         continue;
                     }
                     self.counters.evicted.add();
@@ -294,20 +303,20 @@ impl<R: Rule, N: Names> Keys<R, N> {
 
     /// Returns what is known about a key without an entry. Returns `None` if the terms are no longer current. The result can be at
     /// a later instant that the clock has reached.
-    fn unknown(&self, place: &Place, asked: Asked<'_>, terms: &Terms) -> Option<Known<R>> {
+    fn unknown(&self, query: &Query<'_, N>, terms: &Terms) -> Option<Known<R>> {
         let table = self.force.terms();
         let is_own = terms.reading.is_own();
         if !is_own && table != *terms {
             return None;
         }
-        let mut now = ticks(asked.now_ns);
+        let mut now = ticks(query.asked.now_ns);
         let forgotten = self.table.forgotten();
         if forgotten > now {
             // Another thread has read the clock later, and was faster.
-            now = asked.now_again();
+            now = query.asked.now_again();
         }
         let cell = match self.full {
-            Full::Evict => self.recall(place, &table, asked)?,
+            Full::Evict => self.recall(query, &table)?,
             Full::Deny | Full::Share { .. } => 0,
         };
         let mut known = Known::new(*terms, 0, now);
@@ -318,7 +327,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
         if !is_same {
             // In either terms, the limit is full after that time.
             known.exchanged = free;
-            let newest = self.exchanges_at(place, asked);
+            let newest = self.exchanges_at(query);
             if free > now && newest >= free {
                 known.since = free;
                 known.state = 0;
@@ -339,13 +348,13 @@ impl<R: Rule, N: Names> Keys<R, N> {
             known.since = known.since.max(forgotten);
             known.exchanged = known.exchanged.max(forgotten);
         }
-        self.delimit(place, &mut known, asked)?;
+        self.delimit(query, &mut known)?;
         Some(known)
     }
 
     /// Returns when the key at `place` changes its terms if it does so now. The time is not before its last change of terms.
-    fn exchanges_at(&self, place: &Place, asked: Asked<'_>) -> u128 {
-        ticks(self.newest_ns(asked)).max(self.table.exchanged(place))
+    fn exchanges_at(&self, query: &Query<'_, N>) -> u128 {
+        ticks(self.newest_ns(query.asked)).max(self.table.exchanged(&query.who.place))
     }
 
     /// Returns the state that the key has if it changes its terms at `newest`. Nothing is known before that time.
@@ -365,9 +374,9 @@ impl<R: Rule, N: Names> Keys<R, N> {
     }
 
     /// Returns what the sketch remembers of a key, in the terms `table`. Returns `None` if they are no longer current.
-    fn recall(&self, place: &Place, table: &Terms, asked: Asked<'_>) -> Option<u64> {
-        let [one, other] = self.sketch.recall(place.fingerprint);
-        let [one, other] = [one, other].map(|cell| self.updated(cell, table, asked));
+    fn recall(&self, query: &Query<'_, N>, table: &Terms) -> Option<u64> {
+        let [one, other] = self.sketch.recall(query.who.place.fingerprint);
+        let [one, other] = [one, other].map(|cell| self.updated(cell, table, query.asked));
         Some(R::meet(one?, other?, table))
     }
 
@@ -381,13 +390,13 @@ impl<R: Rule, N: Names> Keys<R, N> {
     }
 
     /// Puts `entry` in the place of another key's entry.
-    fn evict(&self, who: Who<'_, N>, slot: Slot<'_>, entry: Entry, asked: Asked<'_>) -> bool {
-        let Some((terms, state)) = self.read(slot.entry, asked) else {
+    fn evict(&self, query: &Query<'_, N>, slot: Slot<'_>, entry: Entry) -> bool {
+        let Some((terms, state)) = self.read(slot.entry, query.asked) else {
             return false;
         };
         let gone = slot.entry.with(terms.reading, state);
-        self.remember(gone, &terms, asked, ticks(asked.now_ns));
-        self.table.replace(who, slot, entry)
+        self.remember(gone, &terms, query.asked, ticks(query.asked.now_ns));
+        self.table.replace(query.who, slot, entry)
     }
 
     /// Adds `entry` to the sketch. The lock of one of the two keys is held, so at most one change of quota begins in the meantime.
@@ -413,30 +422,18 @@ impl<R: Rule, N: Names> Keys<R, N> {
     /// Returns what is known about the key at `who.place`, which has this entry. Returns `None` if `terms` are no longer current,
     /// or the entry is not up to date.
     #[inline]
-    fn known(
-        &self,
-        who: Who<'_, N>,
-        entry: Entry,
-        terms: &Terms,
-        asked: Asked<'_>,
-    ) -> Option<Known<R>> {
-        let mut known = Known::new(*terms, entry.state(), ticks(asked.now_ns));
+    fn known(&self, query: &Query<'_, N>, entry: Entry, terms: &Terms) -> Option<Known<R>> {
+        let mut known = Known::new(*terms, entry.state(), ticks(query.asked.now_ns));
         if entry.reading() != terms.reading {
-            known = self.restated(&who.place, known, entry, asked)?;
+            known = self.restated(query, known, entry)?;
         }
-        self.delimit(&who.place, &mut known, asked)?;
+        self.delimit(query, &mut known)?;
         Some(known)
     }
 
     #[cold]
-    fn restated(
-        &self,
-        place: &Place,
-        known: Known<R>,
-        entry: Entry,
-        asked: Asked<'_>,
-    ) -> Option<Known<R>> {
-        let (from, state) = self.read(entry, asked)?;
+    fn restated(&self, query: &Query<'_, N>, known: Known<R>, entry: Entry) -> Option<Known<R>> {
+        let (from, state) = self.read(entry, query.asked)?;
         let to = known.terms;
         if from.reading == to.reading {
             return Some(Known { state, ..known });
@@ -444,40 +441,40 @@ impl<R: Rule, N: Names> Keys<R, N> {
         if !from.reading.is_own() && !to.reading.is_own() {
             return None;
         }
-        let newest = self.exchanges_at(place, asked);
+        let newest = self.exchanges_at(query);
         Some(self.exchanged(known, newest, |at| R::restate(state, &from, &to, at)))
     }
 
     /// Adds the times before which the key had other terms. Returns `None` if the next change has begun.
     #[inline]
-    fn delimit(&self, place: &Place, known: &mut Known<R>, asked: Asked<'_>) -> Option<()> {
+    fn delimit(&self, query: &Query<'_, N>, known: &mut Known<R>) -> Option<()> {
         let is_own = known.terms.reading.is_own();
         if R::FLOWS {
             let is_settled = !is_own && known.now >= ticks(self.force.unsettled_ns());
             if !is_settled {
-                known.since = known.since.max(self.table.exchanged(place));
+                known.since = known.since.max(self.table.exchanged(&query.who.place));
             }
             if known.now >= known.since && (is_own || is_settled) {
                 return Some(());
             }
-            known.now = asked.now_again().max(known.now);
+            known.now = query.asked.now_again().max(known.now);
             if !is_own {
                 self.delimit_by_change(known)?;
             }
             return Some(());
         }
         if !is_own && known.now < ticks(self.force.unsettled_ns()) {
-            known.now = asked.now_again().max(known.now);
+            known.now = query.asked.now_again().max(known.now);
             self.delimit_by_change(known)?;
         }
-        if asked.told == Told::AsDate {
-            known.since = self.table.exchanged(place).max(known.exchanged);
+        if query.asked.told == Told::AsDate {
+            known.since = self.table.exchanged(&query.who.place).max(known.exchanged);
             if !is_own {
                 known.since = known.since.max(self.force.changed()?.change.at);
             }
             let begins = R::begins(known.state, &known.terms);
             // If the window begins later, it was opened in other terms, and therefore before that.
-            if begins <= ticks(self.newest_ns(asked)) {
+            if begins <= ticks(self.newest_ns(query.asked)) {
                 known.since = known.since.max(begins);
             }
         }
@@ -526,11 +523,11 @@ impl<R: Rule, N: Names> Keys<R, N> {
 
     /// Returns the slot of this key, held, and what is known about the key. Returns `None` if the key has no entry.
     #[inline(always)]
-    fn find_known(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<(HeldSlot<'_, N>, Known<R>)> {
+    fn find_known(&self, query: &Query<'_, N>) -> Option<(HeldSlot<'_, N>, Known<R>)> {
         loop {
-            let terms = asked.terms(self);
-            let held = self.table.find(who)?;
-            if let Some(known) = self.known(who, held.0.entry, &terms, asked) {
+            let terms = query.asked.terms(self);
+            let held = self.table.find(query.who)?;
+            if let Some(known) = self.known(query, held.0.entry, &terms) {
                 return Some((held, known));
             }
         }
@@ -538,15 +535,18 @@ impl<R: Rule, N: Names> Keys<R, N> {
 
     /// Returns what is known about the key at `who.place` and, if callers wait for it, its slot.
     #[inline(always)]
-    pub(crate) fn look(&self, who: Who<'_, N>, asked: Asked<'_>) -> (Known<R>, Option<usize>) {
+    pub(crate) fn look(&self, query: &Query<'_, N>) -> (Known<R>, Option<usize>) {
         if R::ADMITS_ALL {
-            return (Known::new(asked.terms(self), 0, ticks(asked.now_ns)), None);
+            return (
+                Known::new(query.asked.terms(self), 0, ticks(query.asked.now_ns)),
+                None,
+            );
         }
         loop {
-            if let Some(((slot, _held), known)) = self.find_known(who, asked) {
+            if let Some(((slot, _held), known)) = self.find_known(query) {
                 return (known, slot.entry.waits().then_some(slot.index));
             }
-            if let Some(known) = self.unknown(&who.place, asked, &asked.terms(self)) {
+            if let Some(known) = self.unknown(query, &query.asked.terms(self)) {
                 return (known, None);
             }
         }
@@ -555,12 +555,11 @@ impl<R: Rule, N: Names> Keys<R, N> {
     /// Returns the result that [`take`](Self::take) would return.
     pub(crate) fn peek(
         &self,
-        who: Who<'_, N>,
-        asked: Asked<'_>,
+        query: &Query<'_, N>,
         n: Option<u64>,
         is_in_line: bool,
     ) -> Result<(), Refusal> {
-        let (known, waits) = self.look(who, asked);
+        let (known, waits) = self.look(query);
         let n = n.unwrap_or(known.terms.scale);
         if let Some(slot) = waits
             && !is_in_line
@@ -573,21 +572,16 @@ impl<R: Rule, N: Names> Keys<R, N> {
     }
 
     /// Refunds `n` units to this key. Returns how many that was and, if callers wait for the key, its slot.
-    pub(crate) fn give_back(
-        &self,
-        who: Who<'_, N>,
-        asked: Asked<'_>,
-        n: u64,
-    ) -> (u64, Option<usize>) {
+    pub(crate) fn give_back(&self, query: &Query<'_, N>, n: u64) -> (u64, Option<usize>) {
         loop {
-            let Some((held, known)) = self.find_known(who, asked) else {
+            let Some((held, known)) = self.find_known(query) else {
                 return (0, None);
             };
             // Units that have flowed in since an earlier time cannot be returned as well.
-            let now = ticks(self.newest_ns(asked));
+            let now = ticks(self.newest_ns(query.asked));
             let (next, n) = R::give_back(known.state, now, n, &known.terms);
             let slot = held.0;
-            if n == 0 || self.commit(who, held, &known, next) {
+            if n == 0 || self.commit(query.who, held, &known, next) {
                 return (n, slot.entry.waits().then_some(slot.index));
             }
         }
@@ -595,35 +589,29 @@ impl<R: Rule, N: Names> Keys<R, N> {
 
     /// Revokes a grant of `n` units at `then_ns` that no caller has received, if the key still has the terms with this
     /// [number](Reading::number).
-    pub(crate) fn take_back(
-        &self,
-        who: Who<'_, N>,
-        asked: Asked<'_>,
-        (then_ns, n): (u64, u64),
-        number: u64,
-    ) {
-        while let Some((slot, held)) = self.table.find(who) {
-            let Some((terms, state)) = self.read(slot.entry, asked) else {
+    pub(crate) fn take_back(&self, query: &Query<'_, N>, (then_ns, n): (u64, u64), number: u64) {
+        while let Some((slot, held)) = self.table.find(query.who) {
+            let Some((terms, state)) = self.read(slot.entry, query.asked) else {
                 continue;
             };
             if terms.reading.number() != number {
                 return;
             }
             // This is read after the entry, so that it is not older than the decisions in the entry.
-            let now = ticks(self.newest_ns(asked));
+            let now = ticks(self.newest_ns(query.asked));
             let next = R::take_back(state, ticks(then_ns), now, n, &terms);
             let known = Known::new(terms, state, now);
-            if self.commit(who, (slot, held), &known, next) {
+            if self.commit(query.who, (slot, held), &known, next) {
                 return;
             }
         }
     }
 
     /// Restates this key's entry, if it has one, in the terms of the request.
-    pub(crate) fn restate(&self, who: Who<'_, N>, asked: Asked<'_>) {
-        while let Some((held, known)) = self.find_known(who, asked) {
+    pub(crate) fn restate(&self, query: &Query<'_, N>) {
+        while let Some((held, known)) = self.find_known(query) {
             if held.0.entry.reading() == known.terms.reading
-                || self.commit(who, held, &known, known.state)
+                || self.commit(query.who, held, &known, known.state)
             {
                 return;
             }
@@ -631,12 +619,12 @@ impl<R: Rule, N: Names> Keys<R, N> {
     }
 
     /// Forgets what this key has taken. Returns its slot if callers wait for it.
-    pub(crate) fn reset(&self, who: Who<'_, N>, asked: Asked<'_>) -> Option<usize> {
+    pub(crate) fn reset(&self, query: &Query<'_, N>) -> Option<usize> {
         if R::ADMITS_ALL {
             return None;
         }
         // If the table is full, the new entry would be forgotten immediately.
-        let (slot, _) = self.put(who, asked, false, |entry| entry.with(entry.reading(), 0))?;
+        let (slot, _) = self.put(query, false, |entry| entry.with(entry.reading(), 0))?;
         slot.entry.waits().then_some(slot.index)
     }
 
@@ -644,14 +632,13 @@ impl<R: Rule, N: Names> Keys<R, N> {
     /// were. Returns `None` if the table has no entry for the mark.
     pub(crate) fn hold(
         &self,
-        who: Who<'_, N>,
-        asked: Asked<'_>,
+        query: &Query<'_, N>,
         at: Timestamp,
         n: u64,
     ) -> Option<(usize, Option<Denied>)> {
-        let (slot, entry) = self.put(who, asked, true, |entry| entry.with_waits(true))?;
-        let asked = asked.as_of(at);
-        let known = self.known(who, entry, &asked.terms(self), asked);
+        let (slot, entry) = self.put(query, true, |entry| entry.with_waits(true))?;
+        let query = &query.as_of(at);
+        let known = self.known(query, entry, &query.asked.terms(self));
         Some((slot.index, known.and_then(|known| known.judge(n).err())))
     }
 
@@ -664,38 +651,37 @@ impl<R: Rule, N: Names> Keys<R, N> {
     /// `may_evict`. Returns the slot with what was in it before, and the key's entry before the change.
     fn put(
         &self,
-        who: Who<'_, N>,
-        asked: Asked<'_>,
+        query: &Query<'_, N>,
         may_evict: bool,
         change: impl Fn(Entry) -> Entry,
     ) -> Option<(Slot<'_>, Entry)> {
         loop {
-            if let Some((slot, _held)) = self.table.find(who) {
+            if let Some((slot, _held)) = self.table.find(query.who) {
                 if slot.swap(change(slot.entry)) {
                     return Some((slot, slot.entry));
                 }
                 continue;
             }
-            let _lock = self.table.lock(&who.place);
-            if self.table.find(who).is_some() {
+            let _lock = self.table.lock(&query.who.place);
+            if self.table.find(query.who).is_some() {
                 continue;
             }
-            let terms = asked.terms(self);
-            let Some(known) = self.unknown(&who.place, asked, &terms) else {
+            let terms = query.asked.terms(self);
+            let Some(known) = self.unknown(query, &terms) else {
                 continue;
             };
             let now = known.now;
-            let before = Entry::new(who.place.fingerprint, terms.reading, known.state);
+            let before = Entry::new(query.who.place.fingerprint, terms.reading, known.state);
             let entry = change(before);
-            self.exchange(who, &known);
-            let opening = self.table.opening(&who.place, now);
+            self.exchange(query.who, &known);
+            let opening = self.table.opening(&query.who.place, now);
             let (slot, is_in) = match (opening, &self.full) {
                 (Opening::Vacant(slot), _) => {
-                    let is_vacant = self.is_vacant(slot, now, asked);
-                    (slot, is_vacant && self.settle(who, slot, entry))
+                    let is_vacant = self.is_vacant(slot, now, query.asked);
+                    (slot, is_vacant && self.settle(query.who, slot, entry))
                 }
                 (Opening::Instead(slot), Full::Evict) if may_evict => {
-                    let is_in = self.evict(who, slot, entry, asked);
+                    let is_in = self.evict(query, slot, entry);
                     if is_in {
                         self.counters.evicted.add();
                     }

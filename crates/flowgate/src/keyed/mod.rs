@@ -112,8 +112,8 @@ use table::Who;
 /// # When the table is full
 ///
 /// The [capacity](KeyedBuilder::capacity) is a design point, not a guarantee, because each key can use only eight entries. With
-/// `capacity` active keys, 1.4 % of them find no entry. If `capacity` keys come and go all the time, one new key in 14 finds no
-/// vacant entry. With [`WhenFull::Deny`] and [`WhenFull::Share`] there are more spare entries, so fewer keys are affected.
+/// `capacity` active keys, a few of them find no entry, and more if keys come and go all the time. With [`WhenFull::Deny`] and
+/// [`WhenFull::Share`] there are more spare entries, so fewer keys are affected.
 ///
 /// [`WhenFull`] decides what happens to these keys. By default, a sketch remembers what they have taken, and no key gains tokens.
 /// Needless refusals begin only beyond `capacity`. [`WhenFull`] lists how frequent they are.
@@ -688,12 +688,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// Returns the number of waiters of all keys.
     pub(crate) fn waiting(&self) -> usize {
-        let queues = self.queues.all();
-        let waiting = queues.iter().map(|queue| {
-            let key = self.waited_for(queue);
-            WaitQueue::new(&key).len()
-        });
-        waiting.sum()
+        let of = |queue: &Arc<_>| WaitQueue::new(&self.waited_for(queue)).len();
+        self.queues.all().iter().map(of).sum()
     }
 
     /// Returns the number of units in a token.

@@ -7,7 +7,7 @@
 use super::counts::Counters;
 use super::current::InForce;
 use super::entry::{Entry, Place, Reading, Seed, ticks};
-use super::keys::{Amount, Asked, Full, Keys, Told};
+use super::keys::{Amount, Asked, Full, Keys, Query, Told};
 use super::names::Hashed;
 use super::rule::{Bucket, Rule as _};
 use super::sketch::Sketch;
@@ -65,9 +65,14 @@ fn at(now_ns: u64) -> Asked<'static> {
     }
 }
 
+fn asked(key: u64, now_ns: u64) -> Query<'static, Hashed> {
+    let (who, asked) = (who(key), at(now_ns));
+    Query { who, asked }
+}
+
 impl Model {
     fn takes(&self, key: u64, now_ns: u64) -> u64 {
-        let taken = self.take(who(key), at(now_ns), Amount::Token, false);
+        let taken = self.take(&asked(key, now_ns), Amount::Token, false);
         u64::from(taken.is_ok())
     }
 
@@ -136,7 +141,7 @@ fn c7_a_key_that_makes_way_while_it_takes_gets_nothing_by_it() {
         keys.seat(1, 7, SECOND - 100_000);
         let other = {
             let keys = Arc::clone(&keys);
-            thread::spawn(move || keys.take(who(8), at(0), Amount::All(2), false).is_ok())
+            thread::spawn(move || keys.take(&asked(8, 0), Amount::All(2), false).is_ok())
         };
         let taken = keys.takes(7, 0);
         assert!(other.join().unwrap());
@@ -154,7 +159,7 @@ fn c7_a_key_that_makes_way_comes_back_with_its_debt() {
         keys.seat(1, 7, SECOND + 1);
         let other = {
             let keys = Arc::clone(&keys);
-            thread::spawn(move || keys.take(who(8), at(0), Amount::All(2), false).is_ok())
+            thread::spawn(move || keys.take(&asked(8, 0), Amount::All(2), false).is_ok())
         };
         assert_eq!(keys.takes(7, 0), 0);
         assert!(other.join().unwrap());
@@ -184,7 +189,7 @@ fn c1_a_change_of_quota_misses_no_key() {
         let keys = Arc::new(keys(2, Full::Deny, 0));
         let other = {
             let keys = Arc::clone(&keys);
-            thread::spawn(move || keys.take(who(7), at(0), Amount::All(2), false).is_ok())
+            thread::spawn(move || keys.take(&asked(7, 0), Amount::All(2), false).is_ok())
         };
         // Twice: what the first has passed over would be taken for what the second has put in force.
         keys.change(Quota::per_second(10).burst(2));

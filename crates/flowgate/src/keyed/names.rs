@@ -103,20 +103,14 @@ impl<K: ?Sized> Named<Hashed> for K {
     }
 }
 
-impl<Q> Names for Exact<Q>
-where
-    Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
-{
+impl<Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static> Names for Exact<Q> {
     const KEEPS: bool = true;
     const NAMELESS: Option<Q::Owned> = None;
     type Key = Q;
     type Owned = Q::Owned;
 }
 
-impl<Q> Named<Exact<Q>> for Q
-where
-    Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static,
-{
+impl<Q: Eq + Hash + Sync + ToOwned<Owned: Send + Sync> + ?Sized + 'static> Named<Exact<Q>> for Q {
     #[inline]
     fn key(&self) -> &Q {
         self

@@ -11,13 +11,14 @@
 
 use super::entry::Place;
 use crate::primitive::{Lazy, Lock};
-use crate::queue::{Granted, Queue, Supply};
+use crate::queue::{Grant, Queue, Supply, Turn};
 use crate::verdict::Denied;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::borrow::Borrow;
+use core::task::{Poll, Waker};
 
 /// A wait for a key, which a surrounding wait can run in its place.
 ///
@@ -26,10 +27,23 @@ pub trait KeyWait: Supply {
     /// The value that the wait returns.
     type Granted;
 
-    fn granted(&self, granted: Granted) -> Self::Granted;
+    fn granted(&self, granted: Grant) -> Self::Granted;
 
     /// Leaves the queue of the key, if this wait has joined it.
-    fn leave_its_queue(&mut self);
+    fn leave_queue(&mut self);
+
+    /// The answer of `turn`, which leaves the queue once there is one.
+    fn poll_turn(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Self::Granted, Denied>>
+    where
+        Self: Sized,
+    {
+        let answer = turn.poll(self, waker);
+        let answer = answer.map_ok(|granted| self.granted(granted));
+        if answer.is_ready() {
+            self.leave_queue();
+        }
+        answer
+    }
 }
 
 /// The queues that use quotas of type `Q`, for keys that are stored as `O`.

@@ -7,15 +7,11 @@ use crate::verdict::Denied;
 use core::ops::Deref;
 use core::task::{Poll, Waker};
 
-impl<P> Acquirable for P
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<P: Deref<Target: Limiter>> Acquirable for P {
     type Granted = Grant;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Grant, Denied>> {
-        turn.poll((**self).supply().0, waker).map_ok(Grant::from)
+        turn.poll((**self).supply().0, waker)
     }
 
     fn abandon(&mut self, turn: &mut Turn) {
@@ -27,11 +23,7 @@ where
     }
 }
 
-impl<P> Acquire<P>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<P: Deref<Target: Limiter>> Acquire<P> {
     /// Treats the request as made at `then`, if that time has passed.
     ///
     /// A grant that was possible since `then` gets the time at which it was possible. This is for work on a schedule that must

@@ -39,7 +39,9 @@ pub(crate) mod sealed {
         fn supply(&self) -> Plumbing<'_>;
 
         /// The limiter itself, or the one inside it, if it is a rate limiter.
-        fn limiter(&self) -> Option<&dyn crate::limiter::Limiter>;
+        fn limiter(&self) -> Option<&dyn crate::limiter::Limiter> {
+            None
+        }
 
         /// The limiter inside this one. It handles the methods of [`Limiter`](super::Limiter) that this one does not have
         /// itself.
@@ -280,7 +282,7 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         match self.inner() {
             Some(inner) => inner.set_quota(quota),
-            None => Err(QuotaError::new(Reason::NotByQuota)),
+            None => Err(QuotaError::new(Reason::NOT_BY_QUOTA)),
         }
     }
 

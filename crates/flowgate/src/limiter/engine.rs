@@ -8,14 +8,14 @@
 //! methods of those that its engine implements. [`Limiter`](super::Limiter) finds them at run time through the functions of the
 //! same names.
 
-use super::reservation::Booking;
+use super::reservation::{Booked, Booking};
 use super::snapshot::{QuotaState, Snapshot};
 use super::state::Exports;
 use crate::clock::Clock;
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
-use crate::verdict::Denied;
+use crate::verdict::Verdict;
 use core::fmt;
 
 /// The request of a caller that supplies a time.
@@ -136,21 +136,18 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     /// Takes without a clock reading, if that is possible now. `is_held` reports whether waiters come first.
     #[doc(hidden)]
     #[inline(always)]
-    fn takes_unread(&self, request: Request, is_held: impl Fn() -> bool) -> bool {
-        let _ = (request, is_held);
+    fn takes_unread(&self, _request: Request, _is_held: impl Fn() -> bool) -> bool {
         false
     }
 
     /// Notes a time that a caller has supplied to decide `request` by.
     #[doc(hidden)]
     #[inline(always)]
-    fn supplied(&self, now_ns: u64, request: Request) {
-        let _ = (now_ns, request);
-    }
+    fn supplied(&self, _now_ns: u64, _request: Request) {}
 
     /// Takes `amount`, all or none, as no waiter is ahead.
     #[doc(hidden)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied>;
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict;
 
     /// Takes the available units, up to `n`, as no waiter is ahead; returns how many.
     #[doc(hidden)]
@@ -159,7 +156,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     /// Takes one token.
     #[doc(hidden)]
     #[inline(always)]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
+    fn take_token(&self, now_ns: u64, door: impl Fn() -> Verdict) -> Verdict {
         door()?;
         self.decide(now_ns, Token)
     }
@@ -167,12 +164,7 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     /// Takes `n` units, all or none.
     #[doc(hidden)]
     #[inline(always)]
-    fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+    fn take_units(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -182,13 +174,13 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// Takes the available units, up to `n`; returns how many.
     #[doc(hidden)]
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> u64 {
         door().map_or(0, |()| self.take_most(now_ns, n))
     }
 
     /// How many units can be taken.
     #[doc(hidden)]
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+    fn available(&self, now_ns: u64, door: impl Fn() -> Verdict) -> u64 {
         door().map_or(0, |()| self.snapshot(now_ns).remaining)
     }
 
@@ -205,49 +197,41 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// The state of each of two quotas, without waiters ahead; `None` if there are not two.
     #[doc(hidden)]
-    fn quota_states(&self, now_ns: u64) -> Option<[QuotaState; 2]> {
-        let _ = now_ns;
+    fn quota_states(&self, _now_ns: u64) -> Option<[QuotaState; 2]> {
         None
     }
 
     /// Takes `n` units for work that has already been done.
     #[doc(hidden)]
-    fn charge(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) {
+    fn charge(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) {
         self.take_up_to(now_ns, n, door);
     }
 
     /// Grants `n` units at the time `at_ns`, which may have passed, to the head of the queue.
     #[doc(hidden)]
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+    fn grant(&self, at_ns: u64, n: u64) -> Verdict {
         self.decide(at_ns, Units(n))
     }
 
     /// Grants `n` units to a caller that found no waiters, at its own time.
     #[doc(hidden)]
-    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn take(&self, now_ns: u64, n: u64) -> Verdict {
         self.decide(now_ns, Units(n))
     }
 
     /// [`grant`](Self::grant) while `level` units are waited for; fills in what can be revoked later.
     #[doc(hidden)]
-    fn drain(
-        &self,
-        at_ns: u64,
-        n: u64,
-        level: u128,
-        receipts: &mut [Receipt],
-    ) -> Result<(), Denied> {
-        let _ = (level, receipts);
+    fn drain(&self, at_ns: u64, n: u64, _level: u128, _receipts: &mut [Receipt]) -> Verdict {
         self.grant(at_ns, n)
     }
 
     /// The result of [`grant`](Self::grant) after `ahead` more units. Takes nothing.
     #[doc(hidden)]
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied>;
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Verdict;
 
     /// The result of [`take_units`](Self::take_units) with the door open. Takes nothing.
     #[doc(hidden)]
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn look(&self, now_ns: u64, n: u64) -> Verdict {
         self.delay(now_ns, 0, n)
     }
 
@@ -263,15 +247,11 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
 
     /// Makes new callers ask at the door from now on, or no longer.
     #[doc(hidden)]
-    fn hold(&self, is_held: bool) {
-        let _ = is_held;
-    }
+    fn hold(&self, _is_held: bool) {}
 
     /// The engine's own fields for `Debug`, beside the quota.
     #[doc(hidden)]
-    fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
-        let _ = fields;
-    }
+    fn describe(&self, _fields: &mut fmt::DebugStruct<'_, '_>) {}
 
     /// The other capabilities of the engine, for code that does not have its type.
     #[doc(hidden)]
@@ -290,16 +270,28 @@ pub struct Capabilities<'a> {
     pub(crate) requotas: Option<&'a dyn Requotas>,
 }
 
+impl<'a> Capabilities<'a> {
+    pub(crate) fn reserves(self, by: &'a dyn Reserves) -> Self {
+        let reserves = Some(by);
+        Self { reserves, ..self }
+    }
+
+    pub(crate) fn refunds(self, by: &'a dyn Refunds) -> Self {
+        let refunds = Some(by);
+        Self { refunds, ..self }
+    }
+
+    pub(crate) fn requotas(self, by: &'a dyn Requotas) -> Self {
+        let requotas = Some(by);
+        Self { requotas, ..self }
+    }
+}
+
 /// Engines that can guarantee a time: the units are taken now and used later. Sealed.
 pub trait Reserves {
     /// Takes `n` units (`None`: one token) now, for use at [`Booking::at_ns`], unless that is more than `max_wait_ns` ahead.
     #[doc(hidden)]
-    fn reserve(
-        &self,
-        now_ns: u64,
-        n: Option<u64>,
-        max_wait_ns: Option<u128>,
-    ) -> Result<Booking, Denied>;
+    fn reserve(&self, now_ns: u64, n: Option<u64>, max_wait_ns: Option<u128>) -> Booked;
 
     /// Cancels a booking, and reports how many units came back.
     #[doc(hidden)]

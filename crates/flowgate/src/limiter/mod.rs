@@ -454,9 +454,7 @@ impl<E: Engine + Requotas> RateLimiter<E> {
     pub fn quota(&self) -> Quota {
         self.engine.quota()
     }
-}
 
-impl<E: Engine + Requotas> RateLimiter<E> {
     /// Replaces the quota.
     ///
     /// Concurrent decisions use either the old or the new quota, never a mix. Each limiter's page states which earlier

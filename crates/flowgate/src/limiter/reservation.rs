@@ -1,11 +1,13 @@
 use crate::clock::{Clock, Timestamp};
 use crate::queue::Receipt;
+use crate::verdict::Denied;
 use core::fmt;
 use core::time::Duration;
 
 /// Units that are already taken, and the time from which they may be used.
 ///
-/// Dropping a reservation keeps its units taken. If they will not be used after all, [`cancel`](Self::cancel) returns them.
+/// Dropping a reservation keeps its units taken. If they will not be used after all, [`cancel`](Self::cancel) returns as many
+/// as the limiter's bound allows ([sound refunds, C5](crate::guide::guarantees#sound-refunds-c5)).
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -23,6 +25,9 @@ pub struct Reservation<'a> {
     pub(crate) limiter: &'a dyn Revoke,
     pub(crate) booking: Booking,
 }
+
+/// The answer to a request for a reservation.
+pub type Booked = Result<Booking, Denied>;
 
 /// What a reservation holds: units, and the time from which they may be used.
 #[derive(Clone, Copy, Debug)]

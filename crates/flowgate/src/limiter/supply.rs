@@ -8,7 +8,8 @@ use super::snapshot::{QuotaState, Snapshot};
 use super::state::{LimiterState, LimiterStateError};
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{
-    Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, StandBack, Supply, stand_back,
+    Acquire, Asker, Event, Facts, Grantee, HOLD, Queue, Receipt, StandBack, Supply, own_queue,
+    stand_back,
 };
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Reason};
@@ -16,13 +17,7 @@ use crate::verdict::Denied;
 use core::time::Duration;
 
 impl<E: Engine> Supply for RateLimiter<E> {
-    fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
+    own_queue!();
 
     fn stand_back(&self) -> Option<StandBack> {
         Some(stand_back::<Self>)
@@ -129,7 +124,7 @@ impl<E: Engine> Limiter for RateLimiter<E> {
 
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
         let requotas = self.engine.capabilities().requotas;
-        let requotas = requotas.ok_or(QuotaError::new(Reason::NotByQuota))?;
+        let requotas = requotas.ok_or(QuotaError::new(Reason::NOT_BY_QUOTA))?;
         let _change = self.queue.reconfigure(self);
         requotas.set_quota(quota, &self.clock)
     }

@@ -1,8 +1,7 @@
 use super::cancel::CancelHandle;
 use super::deadline::Deadline;
-use super::supply::Granted;
 use super::turn::Turn;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::verdict::Denied;
 use core::fmt;
 use core::future::Future;
@@ -17,10 +16,10 @@ use core::time::Duration;
 ///
 /// | made by | `W` | becomes |
 /// |---|---|---|
-/// | `acquire()` of a rate limiter | `&L` | [`Grant`] |
-/// | `acquire_owned()` of a rate limiter | `Arc<L>`, also `Arc<dyn Limiter>` | [`Grant`] |
+/// | `acquire()` of a rate limiter | `&L` | [`Grant`](crate::Grant) |
+/// | `acquire_owned()` of a rate limiter | `Arc<L>`, also `Arc<dyn Limiter>` | [`Grant`](crate::Grant) |
 /// | `acquire()`, `acquire_owned()` of a [`ConcurrencyLimit`](crate::ConcurrencyLimit) or a [`Gate`](crate::Gate) | [`Permits`](crate::Permits) | [`Permit`](crate::Permit) |
-/// | [`Keyed::acquire`](crate::Keyed::acquire) | [`KeyLimiter`](crate::KeyLimiter) | [`Grant`] |
+/// | [`Keyed::acquire`](crate::Keyed::acquire) | [`KeyLimiter`](crate::KeyLimiter) | [`Grant`](crate::Grant) |
 /// | `acquire()`, `acquire_owned()` of a [`KeyedConcurrencyLimit`](crate::KeyedConcurrencyLimit) | [`KeyPermits`](crate::KeyPermits) | [`KeyPermit`](crate::KeyPermit) |
 ///
 /// ```
@@ -44,9 +43,10 @@ use core::time::Duration;
 ///
 /// # Order
 ///
-/// Waiters are served in the order of their first poll ([`Order`](crate::Order) has others), large requests as well as
-/// small ones, and `try_acquire` does not overtake them. A waiter that gives up does not delay the others: those behind
-/// it move up. The waiters for one key of a keyed limiter have a separate queue.
+/// Waiters are served in the order of their first poll ([FIFO fairness, C6](crate::guide::guarantees#fifo-fairness-c6)), large
+/// requests as well as small ones, and `try_acquire` does not overtake them. [`Order`](crate::Order) has other orders. A
+/// waiter that gives up does not delay the others: those behind it move up. The waiters for one key of a keyed limiter have a
+/// separate queue.
 ///
 /// # Deadlines
 ///
@@ -110,27 +110,6 @@ pub trait Acquirable {
     fn clock_of_deadlines(&self) -> &Clock;
 }
 
-/// What a wait received: the number of units, and the time of the grant.
-///
-/// ```
-/// use flowgate::LeakyBucket;
-/// use std::time::Duration;
-///
-/// let limiter = LeakyBucket::new("1000/s".parse()?);
-/// let first = limiter.acquire().block()?;
-/// let second = limiter.acquire().block()?;
-/// assert_eq!(second.at().saturating_duration_since(first.at()), Duration::from_millis(1));
-/// assert!(second.waited() <= Duration::from_millis(1));
-/// assert_eq!(second.units(), 1);
-/// # Ok::<_, Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Grant {
-    units: u64,
-    since_ns: u64,
-    at_ns: u64,
-}
-
 impl<W: Acquirable> Acquire<W> {
     /// Waits for one token or permit of `wanted`.
     ///
@@ -189,8 +168,8 @@ impl<W: Acquirable> Acquire<W> {
 
     /// Waits until `deadline` at the latest.
     ///
-    /// A deadline is a [`Timestamp`] of the limiter's clock, a [`std::time::Instant`], or, with the feature `tokio`, a
-    /// `tokio::time::Instant`. [`Deadline`] describes what they mean on which clock.
+    /// A deadline is a [`Timestamp`](crate::Timestamp) of the limiter's clock, a [`std::time::Instant`], or, with the
+    /// feature `tokio`, a `tokio::time::Instant`. [`Deadline`] describes what they mean on which clock.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -296,40 +275,5 @@ impl<W: Acquirable> fmt::Debug for Acquire<W> {
         f.debug_struct("Acquire")
             .field("n", &self.turn.units)
             .finish_non_exhaustive()
-    }
-}
-
-impl Grant {
-    /// Returns the instant of the grant, on the limiter's clock.
-    ///
-    /// It is somewhat before the caller learns of the grant. For a grant without a wait, it is when the caller read the
-    /// clock. If other callers read the clock later and were admitted first, a window counts the grant with theirs.
-    pub fn at(&self) -> Timestamp {
-        Timestamp::from_nanos(self.at_ns)
-    }
-
-    /// Returns the number of units that were granted.
-    pub fn units(&self) -> u64 {
-        self.units
-    }
-
-    /// Returns the time from the first poll to [`at`](Self::at).
-    pub fn waited(&self) -> Duration {
-        Duration::from_nanos(self.at_ns.saturating_sub(self.since_ns))
-    }
-}
-
-impl From<Granted> for Grant {
-    fn from(granted: Granted) -> Self {
-        let Granted {
-            units,
-            since_ns,
-            at_ns,
-        } = granted;
-        Self {
-            units,
-            since_ns,
-            at_ns,
-        }
     }
 }

@@ -84,6 +84,7 @@ mod active;
 mod cancel;
 mod change;
 mod deadline;
+mod grant;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
@@ -100,14 +101,15 @@ mod turn;
 mod wait_queue;
 mod waiters;
 
-pub use acquire::{Acquirable, Acquire, Grant};
+pub use acquire::{Acquirable, Acquire};
 pub use cancel::CancelHandle;
 pub use deadline::Deadline;
+pub use grant::Grant;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub(crate) use park::block_on;
 pub use settings::{Order, Precision, Spacing};
 pub use supply::Receipt;
-pub(crate) use supply::{Asker, Event, Facts, Granted, Grantee, Opened, StandBack, Supply};
+pub(crate) use supply::{Asker, Event, Facts, Grantee, Opened, StandBack, Supply, own_queue};
 pub use ticks::Ticks;
 pub(crate) use turn::Turn;
 pub use wait_queue::WaitQueue;
@@ -116,7 +118,7 @@ use change::Change;
 
 use crate::clock::Timestamp;
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use alloc::sync::Arc;
 use core::any::Any;
 
@@ -125,7 +127,7 @@ pub(crate) fn stand_back<S: Supply + 'static>(
     limiter: &dyn Any,
     now_ns: u64,
     units: Option<u64>,
-) -> Result<(), Denied> {
+) -> Verdict {
     match limiter.downcast_ref::<S>() {
         Some(supply) => supply.queue().stand_back(supply, now_ns, units),
         None => unreachable!("a queue belongs to one limiter"),
@@ -178,7 +180,7 @@ impl Queue {
         limiter: &dyn Any,
         now_ns: u64,
         units: Option<u64>,
-    ) -> Result<(), Denied> {
+    ) -> Verdict {
         if self.is_held() {
             return self.stand_back_at(limiter, now_ns, units);
         }
@@ -187,12 +189,7 @@ impl Queue {
 
     #[cold]
     #[inline(never)]
-    fn stand_back_at(
-        &self,
-        limiter: &dyn Any,
-        now_ns: u64,
-        units: Option<u64>,
-    ) -> Result<(), Denied> {
+    fn stand_back_at(&self, limiter: &dyn Any, now_ns: u64, units: Option<u64>) -> Verdict {
         // The caller that raised the flag had made the queue.
         match self.active.get().and_then(|active| active.stand_back) {
             Some(stand_back) => stand_back(limiter, now_ns, units),
@@ -202,12 +199,7 @@ impl Queue {
 
     /// [`pass_limiter`](Self::pass_limiter) for a limiter that is known as a supply.
     #[inline(always)]
-    pub(crate) fn pass(
-        &self,
-        supply: &dyn Supply,
-        now_ns: u64,
-        units: Option<u64>,
-    ) -> Result<(), Denied> {
+    pub(crate) fn pass(&self, supply: &dyn Supply, now_ns: u64, units: Option<u64>) -> Verdict {
         if self.is_held() {
             return self.stand_back(supply, now_ns, units);
         }
@@ -215,12 +207,7 @@ impl Queue {
     }
 
     /// [`pass`](Self::pass), for a caller that holds locks. It does not serve waiters, because that would wake them.
-    pub(crate) fn stay_behind(
-        &self,
-        supply: &dyn Supply,
-        now: Timestamp,
-        units: u64,
-    ) -> Result<(), Denied> {
+    pub(crate) fn stay_behind(&self, supply: &dyn Supply, now: Timestamp, units: u64) -> Verdict {
         if !self.is_held() {
             return Ok(());
         }
@@ -252,12 +239,7 @@ impl Queue {
     /// Serves the waiters that can be granted at `now_ns`, and refuses a new request if others are still ahead of it.
     #[cold]
     #[inline(never)]
-    fn stand_back(
-        &self,
-        supply: &dyn Supply,
-        now_ns: u64,
-        units: Option<u64>,
-    ) -> Result<(), Denied> {
+    fn stand_back(&self, supply: &dyn Supply, now_ns: u64, units: Option<u64>) -> Verdict {
         let units = units.unwrap_or_else(|| supply.facts().token);
         let active = self.active(supply);
         let state = active.serve(active.lock(), supply, now_ns, None);

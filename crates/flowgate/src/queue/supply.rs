@@ -1,8 +1,9 @@
 //! What a queue asks of a limiter: [`Supply`].
 
 use super::Queue;
+use super::grant::Grant;
 use crate::clock::{Clock, Timestamp};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use core::any::Any;
 
 /// A limiter, as its queue sees it.
@@ -11,8 +12,7 @@ pub trait Supply: Send + Sync {
     fn queue(&self) -> &Queue;
 
     /// [`queue`](Self::queue), for a caller that is about to wait there for `n` units, and asked for them as of `at`.
-    fn open_queue(&self, at: Timestamp, n: u64) -> Result<Opened<'_>, Denied> {
-        let _ = (at, n);
+    fn open_queue(&self, _at: Timestamp, _n: u64) -> Result<Opened<'_>, Denied> {
         Ok(Opened {
             queue: self.queue(),
             refusal: None,
@@ -32,26 +32,36 @@ pub trait Supply: Send + Sync {
     fn facts(&self) -> Facts;
 
     /// What [`grant`](Self::grant) would return for `n` units after those that are ahead of `asker`. Takes nothing.
-    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Result<(), Denied>;
+    fn ask(&self, at: Timestamp, n: u64, asker: Asker) -> Verdict;
 
     /// Takes `n` units at `at`. A refusal reports exactly when the same request can be granted, or that the limiter is busy,
     /// or never.
-    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied>;
+    fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Verdict;
 
     /// Gives back what was granted at `at` to a waiter that left before it learned of the grant. `receipts` are those of
     /// the grant, or none if it has none.
     fn take_back(&self, at: Timestamp, n: u64, receipts: &[Receipt]);
 
     /// `n` units that were granted are no longer in use.
-    fn end(&self, n: u64) {
-        let _ = n;
-    }
+    fn end(&self, _n: u64) {}
 
     /// Notes what has happened in the queue.
-    fn note(&self, event: Event<'_>) {
-        let _ = event;
-    }
+    fn note(&self, _event: Event<'_>) {}
 }
+
+/// The methods of [`Supply`] that are the fields `queue` and `clock` of a limiter.
+macro_rules! own_queue {
+    () => {
+        fn queue(&self) -> &Queue {
+            &self.queue
+        }
+
+        fn clock(&self) -> &Clock {
+            &self.clock
+        }
+    };
+}
+pub(crate) use own_queue;
 
 /// A queue that a caller is about to enter.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +73,7 @@ pub struct Opened<'a> {
 }
 
 /// [`stand_back`](super::stand_back) for a type of limiter.
-pub(crate) type StandBack = fn(&dyn Any, now_ns: u64, units: Option<u64>) -> Result<(), Denied>;
+pub(crate) type StandBack = fn(&dyn Any, now_ns: u64, units: Option<u64>) -> Verdict;
 
 /// What a queue needs to know of its limiter.
 #[derive(Clone, Copy, Debug)]
@@ -154,14 +164,6 @@ pub enum Grantee<'a> {
     },
 }
 
-/// What was granted, and from when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granted {
-    pub(crate) units: u64,
-    pub(crate) since_ns: u64,
-    pub(crate) at_ns: u64,
-}
-
 /// What a limiter needs to take back a reservation or a grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Receipt {
@@ -182,7 +184,7 @@ pub enum Event<'a> {
     /// The queue's flags have become these.
     Flags(u64),
     /// A wait has ended with this answer, which its owner now knows.
-    Answered(&'a Result<Granted, Denied>),
+    Answered(&'a Result<Grant, Denied>),
     /// A wait in the queue was given up before its owner knew an answer.
     Abandoned,
 }

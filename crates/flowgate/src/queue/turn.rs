@@ -3,8 +3,9 @@
 use super::Changes;
 use super::active::{ActiveQueue, State};
 use super::cancel::{CancelHandle, Watch};
+use super::grant::Grant;
 use super::settings::Spacing;
-use super::supply::{Event, Granted, Grantee, Receipt, Supply};
+use super::supply::{Event, Grantee, Receipt, Supply};
 use super::waiters::{Answer, Progress, Request, Ticket};
 use crate::clock::alarm::Alarm;
 use crate::clock::{Clock, Timestamp};
@@ -48,8 +49,8 @@ enum Stage {
 }
 
 impl Request {
-    const fn granted(&self, at_ns: u64, units: u64) -> Granted {
-        Granted {
+    const fn granted(&self, at_ns: u64, units: u64) -> Grant {
+        Grant {
             units,
             since_ns: self.since_ns,
             at_ns,
@@ -100,7 +101,7 @@ impl Turn {
         &mut self,
         supply: &dyn Supply,
         waker: &Waker,
-    ) -> Poll<Result<Granted, Denied>> {
+    ) -> Poll<Result<Grant, Denied>> {
         let answer = self.go(supply, waker);
         if let Poll::Ready(answer) = &answer {
             supply.note(Event::Answered(answer));
@@ -114,7 +115,7 @@ impl Turn {
         watch.is_some_and(|watch| watch.is_cancelled(waker))
     }
 
-    fn go(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Granted, Denied>> {
+    fn go(&mut self, supply: &dyn Supply, waker: &Waker) -> Poll<Result<Grant, Denied>> {
         loop {
             if self.is_cancelled(waker) {
                 return Poll::Ready(self.leave_cancelled(supply));
@@ -128,13 +129,7 @@ impl Turn {
                 },
                 Stage::InLine { ticket, request } => {
                     let active = supply.queue().active(supply);
-                    let visit = Visit {
-                        active,
-                        supply,
-                        ticket,
-                        request,
-                    };
-                    visit.look(waker)
+                    Visit::new(active, supply, ticket, request).look(waker)
                 }
                 Stage::Over => panic!("polled after it was ready"),
             };
@@ -171,7 +166,7 @@ impl Turn {
         watch.stands(supply.queue().active(supply), *ticket)
     }
 
-    fn leave_cancelled(&mut self, supply: &dyn Supply) -> Result<Granted, Denied> {
+    fn leave_cancelled(&mut self, supply: &dyn Supply) -> Result<Grant, Denied> {
         let granted = self.leave(supply).map(|(granted, _)| granted);
         granted.ok_or(Denied::cancelled())
     }
@@ -242,12 +237,7 @@ impl Turn {
         };
         // From here on it leaves when it is dropped, also if the limiter or a waker panics.
         self.stage = Stage::InLine { ticket, request };
-        let visit = Visit {
-            active,
-            supply,
-            ticket,
-            request,
-        };
+        let visit = Visit::new(active, supply, ticket, request);
         let place = ticket.place;
         if !state.is_behind(place) || state.needs_service(now_ns) {
             // Looked at after the flags are up: what is made possible from then on is for the waiters.
@@ -288,7 +278,7 @@ impl Turn {
 
     /// Gives up. Returns `None` if nothing had been granted yet.
     #[cold]
-    fn leave(&mut self, supply: &dyn Supply) -> Option<(Granted, Vec<Receipt>)> {
+    fn leave(&mut self, supply: &dyn Supply) -> Option<(Grant, Vec<Receipt>)> {
         let Stage::InLine { ticket, request } = core::mem::replace(&mut self.stage, Stage::Over)
         else {
             return None;
@@ -302,12 +292,7 @@ impl Turn {
             // What can be granted before this one leaves, perhaps to itself, was granted then.
             state = active.serve(state, supply, now_ns, Some(ticket));
         }
-        let visit = Visit {
-            active,
-            supply,
-            ticket,
-            request,
-        };
+        let visit = Visit::new(active, supply, ticket, request);
         let receipts = match state.waiters.progress(ticket) {
             Progress::InLine => {
                 visit.give_up(state, now_ns);
@@ -335,7 +320,7 @@ impl Turn {
 }
 
 /// The answer that a waiter finds when it looks; `None`: it was passed over, and has to enter again.
-type Seen = Option<Result<Granted, Denied>>;
+type Seen = Option<Result<Grant, Denied>>;
 
 /// A waiter that looks, and is in the queue or has an answer.
 struct Visit<'a> {
@@ -346,6 +331,21 @@ struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
+    #[inline(always)]
+    fn new(
+        active: &'a Arc<ActiveQueue>,
+        supply: &'a dyn Supply,
+        ticket: Ticket,
+        request: Request,
+    ) -> Self {
+        Self {
+            active,
+            supply,
+            ticket,
+            request,
+        }
+    }
+
     /// Returns the answer, or looks after the queue.
     #[inline(always)]
     fn look(&self, waker: &Waker) -> Poll<Seen> {
@@ -370,7 +370,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Returns just what was asked for.
-    fn served(&self) -> Granted {
+    fn served(&self) -> Grant {
         self.request
             .granted(self.request.since_ns, self.request.units)
     }

@@ -128,22 +128,13 @@ struct Waiter {
 
 impl Waiter {
     fn request(&self) -> Request {
-        let Self {
-            units,
-            since_ns,
-            deadline_ns,
-            is_token,
-            spacing,
-            wants_date,
-            ..
-        } = *self;
         Request {
-            units,
-            is_token,
-            since_ns,
-            deadline_ns,
-            spacing,
-            wants_date,
+            units: self.units,
+            is_token: self.is_token,
+            since_ns: self.since_ns,
+            deadline_ns: self.deadline_ns,
+            spacing: self.spacing,
+            wants_date: self.wants_date,
         }
     }
 }
@@ -287,24 +278,16 @@ impl Waiters {
         }
         let number = self.came + 1;
         self.came = number;
-        let Request {
-            units,
-            is_token,
-            since_ns,
-            deadline_ns,
-            spacing,
-            wants_date,
-        } = request;
         let stage = Stage::InLine(Waiter {
             number,
-            units,
-            since_ns,
-            deadline_ns,
+            units: request.units,
+            since_ns: request.since_ns,
+            deadline_ns: request.deadline_ns,
             ahead: self.newest,
             behind: NONE,
-            is_token,
-            spacing,
-            wants_date,
+            is_token: request.is_token,
+            spacing: request.spacing,
+            wants_date: request.wants_date,
             is_as_it_came: true,
         });
         let waker = Some(waker);
@@ -328,7 +311,7 @@ impl Waiters {
         }
         self.newest = index;
         self.waiters += 1;
-        self.units.0 += u128::from(units);
+        self.units.0 += u128::from(request.units);
         self.timed += u32::from(request.needs_time());
         Some(Ticket {
             place: index,

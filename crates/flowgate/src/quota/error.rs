@@ -33,9 +33,12 @@ pub struct QuotaError {
 /// The reason of the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
+    /// A fault of the quota whose text has no number.
+    Text(&'static str),
+    /// A fault of a setting that is not the quota's own.
+    Setting(&'static str),
     // Values.
     CountZero,
-    CountTooLarge,
     PeriodZero,
     PeriodTooLong {
         secs: u64,
@@ -63,13 +66,6 @@ pub(crate) enum Reason {
         number: usize,
         most: usize,
     },
-    /// Two quotas for a limiter that takes one.
-    OneQuota,
-    /// Windows aligned to the wall clock, on a system without one.
-    #[cfg(not(feature = "std"))]
-    NoWallClock,
-    /// Nothing on one side of a ";".
-    QuotaMissing,
     /// Another number of units per token than the quota before.
     ScalesDiffer {
         scale: u64,
@@ -102,36 +98,10 @@ pub(crate) enum Reason {
         min: u64,
         max: u64,
     },
-    /// An alignment of intervals, and a bucket that does not refill in intervals.
-    AlignedWithoutInterval,
-    /// A quota for a limiter that no quota describes.
-    NotByQuota,
-    // Text.
-    Empty,
-    CountMissing,
-    NotANumber,
-    Negative,
-    Exponent,
-    NotFinite,
-    TooManyDigits,
-    UnknownSuffix,
     PerWhat,
-    PeriodMissing,
     UnitMissing,
-    UnknownUnit,
-    UpperCaseUnit,
-    Month,
-    PeriodNotWhole,
-    PeriodOverflow,
-    TooSlow,
-    TooManyPlaces,
-    UnknownWord,
-    Repeated,
     ValueMissing,
-    NotWhole,
     BytesExpected,
-    BytesUnexpected,
-    ValueTooLarge,
 }
 
 impl QuotaError {
@@ -150,6 +120,19 @@ impl QuotaError {
             min,
             max,
         })
+    }
+
+    /// Returns the setting `what`, which is `value`, if it is `min` to `max`.
+    pub(crate) const fn in_range(
+        what: &'static str,
+        value: u64,
+        min: u64,
+        max: u64,
+    ) -> Result<u64, Self> {
+        if min <= value && value <= max {
+            return Ok(value);
+        }
+        Err(Self::out_of_range(what, value, min, max))
     }
 
     /// A window has no burst, and one of `burst` tokens was set.
@@ -217,15 +200,8 @@ impl fmt::Display for QuotaError {
                  which takes {most_bytes}"
             );
         }
-        if self.reason == Reason::AlignedWithoutInterval {
-            return f.write_str(
-                "an alignment has no effect on `Refill::Continuous`; set `Refill::Interval`, or leave it out",
-            );
-        }
-        if self.reason == Reason::NotByQuota {
-            return f.write_str(
-                "this limiter has no quota to replace; use the methods of its own type",
-            );
+        if let Reason::Setting(text) = self.reason {
+            return f.write_str(text);
         }
         f.write_str("invalid quota")?;
         let word = match &self.excerpt {
@@ -241,6 +217,68 @@ impl fmt::Display for QuotaError {
 }
 
 impl Reason {
+    pub(super) const COUNT_TOO_LARGE: Self =
+        Self::Text("too large; a count is at most 18446744073709551615");
+    /// Two quotas for a limiter that takes one.
+    pub(super) const ONE_QUOTA: Self =
+        Self::Text("2 quotas; only a token bucket takes two, and a gate any number of limiters");
+    /// Nothing on one side of a ";".
+    pub(super) const QUOTA_MISSING: Self =
+        Self::Text("a quota is missing beside it; write both, as in \"10/s; 1000/day\"");
+    pub(super) const EMPTY: Self =
+        Self::Text("it is empty; write a count and a period, as in \"100/s\"");
+    pub(super) const COUNT_MISSING: Self =
+        Self::Text("a count is missing before \"/\"; write \"100/s\" for 100 per second");
+    pub(super) const NOT_A_NUMBER: Self =
+        Self::Text("not a number; write it as in 100, 2.5 or 1_000");
+    pub(super) const NEGATIVE: Self = Self::Text("a number has no sign; it must be greater than 0");
+    pub(super) const EXPONENT: Self =
+        Self::Text("exponents are not read; write all digits, or a suffix, as in 10M");
+    pub(super) const NOT_FINITE: Self =
+        Self::Text("not a finite number; write it as in 100 or 2.5");
+    pub(super) const TOO_MANY_DIGITS: Self =
+        Self::Text("too many digits; at most 20 before the point and 18 after it");
+    pub(super) const UNKNOWN_SUFFIX: Self = Self::Text(
+        "not a suffix of a count; use k, M, G or T, or for bytes B, kB, MB, GB, TB, KiB, \
+        MiB, GiB or TiB, as in \"10k/s\" and \"10MiB/s\"",
+    );
+    pub(super) const PERIOD_MISSING: Self =
+        Self::Text("a period is missing after \"/\"; write \"/s\" for each second");
+    pub(super) const UNKNOWN_UNIT: Self =
+        Self::Text("not a unit of time; use ns, us, ms, s, min, h, d, w or y");
+    pub(super) const UPPER_CASE_UNIT: Self =
+        Self::Text("units of time are in lower case: ns, us, ms, s, min, h, d, w or y");
+    pub(super) const MONTH: Self =
+        Self::Text("months differ in length; say how many days, as in \"30d\"");
+    pub(super) const PERIOD_NOT_WHOLE: Self = Self::Text("not a whole number of nanoseconds");
+    pub(super) const PERIOD_OVERFLOW: Self = Self::Text("too long; a period is at most 584y");
+    pub(super) const TOO_SLOW: Self = Self::Text("too slow; there must be at least one in 292y");
+    pub(super) const TOO_MANY_PLACES: Self = Self::Text(
+        "more places after the point than can be kept exactly; write a fraction, as in \"10/13s\"",
+    );
+    pub(super) const UNKNOWN_WORD: Self = Self::Text(
+        "not known here; after the rate may follow \"burst\" and \"units\", as in \
+        \"100/s burst 20\"",
+    );
+    pub(super) const REPEATED: Self = Self::Text("given twice; give it once");
+    pub(super) const NOT_WHOLE: Self = Self::Text("must be a whole number");
+    pub(super) const BYTES_UNEXPECTED: Self =
+        Self::Text("this is in bytes and the count is not; write it without a B");
+    pub(super) const VALUE_TOO_LARGE: Self =
+        Self::Text("too large; it is at most 18446744073709551615");
+    /// An alignment of intervals, and a bucket that does not refill in intervals.
+    pub(crate) const ALIGNED_WITHOUT_INTERVAL: Self = Self::Setting(
+        "an alignment has no effect on `Refill::Continuous`; set `Refill::Interval`, or leave it out",
+    );
+    /// A quota for a limiter that no quota describes.
+    pub(crate) const NOT_BY_QUOTA: Self =
+        Self::Setting("this limiter has no quota to replace; use the methods of its own type");
+    /// Windows aligned to the wall clock, on a system without one.
+    #[cfg(not(feature = "std"))]
+    pub(crate) const NO_WALL_CLOCK: Self = Self::Text(
+        "windows by the calendar need the feature std; align a FixedWindow to an instant instead",
+    );
+
     /// For a panic in a constant, which cannot print a number.
     pub(super) const fn summary(self) -> &'static str {
         match self {
@@ -260,7 +298,6 @@ impl Reason {
     fn write(self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
         match self {
             Self::CountZero => f.write_str("a count of 0 admits nothing; it must be 1 or more"),
-            Self::CountTooLarge => write!(f, "too large; a count is at most {}", u64::MAX),
             Self::PeriodZero => f.write_str("a period of 0 is no time; it must be 1ns or more"),
             Self::PeriodTooLong { secs } => write!(
                 f,
@@ -295,16 +332,6 @@ impl Reason {
                 f,
                 "{number} quotas; one limiter takes 1 to {most}, and a gate any number of limiters"
             ),
-            Self::OneQuota => {
-                f.write_str("2 quotas; only a token bucket takes two, and a gate any number of limiters")
-            }
-            #[cfg(not(feature = "std"))]
-            Self::NoWallClock => f.write_str(
-                "windows by the calendar need the feature std; align a FixedWindow to an instant instead",
-            ),
-            Self::QuotaMissing => {
-                f.write_str("a quota is missing beside it; write both, as in \"10/s; 1000/day\"")
-            }
             Self::ScalesDiffer { scale, other } => write!(
                 f,
                 "{scale} units per token, and {other} in the quota before; it must be the same in both"
@@ -321,51 +348,14 @@ impl Reason {
             ),
             Self::BurstOnWindow { burst } => write!(
                 f,
-                "a window has no burst, and one of {burst} was set; all of its count, and no more, \
-                 can be taken at once"
+                "a window has no burst, and one of {burst} was set; its whole count can be taken in one \
+                 burst"
             ),
             // Not about a quota.
-            Self::OutOfRange { .. } | Self::RingTooLarge { .. } | Self::AlignedWithoutInterval | Self::NotByQuota => Ok(()),
-            Self::Empty => f.write_str("it is empty; write a count and a period, as in \"100/s\""),
-            Self::CountMissing => {
-                f.write_str("a count is missing before \"/\"; write \"100/s\" for 100 per second")
-            }
-            Self::NotANumber => f.write_str("not a number; write it as in 100, 2.5 or 1_000"),
-            Self::Negative => f.write_str("a number has no sign; it must be greater than 0"),
-            Self::Exponent => {
-                f.write_str("exponents are not read; write all digits, or a suffix, as in 10M")
-            }
-            Self::NotFinite => f.write_str("not a finite number; write it as in 100 or 2.5"),
-            Self::TooManyDigits => {
-                f.write_str("too many digits; at most 20 before the point and 18 after it")
-            }
-            Self::UnknownSuffix => f.write_str(
-                "not a suffix of a count; use k, M, G or T, or for bytes B, kB, MB, GB, TB, KiB, \
-                 MiB, GiB or TiB, as in \"10k/s\" and \"10MiB/s\"",
-            ),
+            Self::Text(text) | Self::Setting(text) => f.write_str(text),
+            Self::OutOfRange { .. } | Self::RingTooLarge { .. } => Ok(()),
             Self::PerWhat => write!(f, "say per what, as in \"{}/s\"", word.escape_debug()),
-            Self::PeriodMissing => {
-                f.write_str("a period is missing after \"/\"; write \"/s\" for each second")
-            }
             Self::UnitMissing => write!(f, "say of what, as in \"{}s\"", word.escape_debug()),
-            Self::UnknownUnit => {
-                f.write_str("not a unit of time; use ns, us, ms, s, min, h, d, w or y")
-            }
-            Self::UpperCaseUnit => {
-                f.write_str("units of time are in lower case: ns, us, ms, s, min, h, d, w or y")
-            }
-            Self::Month => f.write_str("months differ in length; say how many days, as in \"30d\""),
-            Self::PeriodNotWhole => f.write_str("not a whole number of nanoseconds"),
-            Self::PeriodOverflow => f.write_str("too long; a period is at most 584y"),
-            Self::TooSlow => f.write_str("too slow; there must be at least one in 292y"),
-            Self::TooManyPlaces => f.write_str(
-                "more places after the point than can be kept exactly; write a fraction, as in \"10/13s\"",
-            ),
-            Self::UnknownWord => f.write_str(
-                "not known here; after the rate may follow \"burst\" and \"units\", as in \
-                 \"100/s burst 20\"",
-            ),
-            Self::Repeated => f.write_str("given twice; give it once"),
             Self::ValueMissing => {
                 write!(
                     f,
@@ -373,16 +363,11 @@ impl Reason {
                     word.escape_debug()
                 )
             }
-            Self::NotWhole => f.write_str("must be a whole number"),
             Self::BytesExpected => write!(
                 f,
                 "the count is in bytes and this is not; write \"{}B\"",
                 word.escape_debug()
             ),
-            Self::BytesUnexpected => {
-                f.write_str("this is in bytes and the count is not; write it without a B")
-            }
-            Self::ValueTooLarge => write!(f, "too large; it is at most {}", u64::MAX),
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn amount(s: &mut Scanner<'_>) -> Result<Amount, Fault> {
     } else {
         let suffix = Suffix::named(s.str(attached));
         Some((
-            suffix.ok_or(attached.fault(Reason::UnknownSuffix))?,
+            suffix.ok_or(attached.fault(Reason::UNKNOWN_SUFFIX))?,
             attached,
         ))
     };
@@ -53,7 +53,7 @@ pub(super) fn amount(s: &mut Scanner<'_>) -> Result<Amount, Fault> {
     let word = digits.to(name);
     let number = number
         .times(suffix.times)
-        .ok_or(word.fault(Reason::CountTooLarge))?;
+        .ok_or(word.fault(Reason::COUNT_TOO_LARGE))?;
     Ok(Amount {
         number,
         bytes: suffix.bytes,
@@ -86,34 +86,34 @@ pub(super) fn number(s: &mut Scanner<'_>) -> Result<(Number, Span), Fault> {
     let written = s.str(digits);
     if written.is_empty() {
         return Err(word.fault(match s.str(word) {
-            signed if signed.starts_with(['-', '+', '−']) => Reason::Negative,
-            name if is_not_finite(name) => Reason::NotFinite,
-            _ => Reason::NotANumber,
+            signed if signed.starts_with(['-', '+', '−']) => Reason::NEGATIVE,
+            name if is_not_finite(name) => Reason::NOT_FINITE,
+            _ => Reason::NOT_A_NUMBER,
         }));
     }
     let ends_or_has_a_suffix = s
         .peek()
         .is_none_or(|c| c.is_whitespace() || c.is_alphabetic() || c == '/');
     if !ends_or_has_a_suffix {
-        return Err(word.fault(Reason::NotANumber));
+        return Err(word.fault(Reason::NOT_A_NUMBER));
     }
     if s.is_exponent() {
-        return Err(word.fault(Reason::Exponent));
+        return Err(word.fault(Reason::EXPONENT));
     }
     let (whole, fraction) = match written.split_once('.') {
         Some((whole, fraction)) if is_digits(fraction) => (whole, fraction),
-        Some(_) => return Err(word.fault(Reason::NotANumber)),
+        Some(_) => return Err(word.fault(Reason::NOT_A_NUMBER)),
         None => (written, ""),
     };
     if !is_digits(whole) {
-        return Err(word.fault(Reason::NotANumber));
+        return Err(word.fault(Reason::NOT_A_NUMBER));
     }
     let fraction = fraction.trim_end_matches(['0', '_']);
     let is_long = |text: &str, most| text.chars().filter(|c| *c != '_').count() > most;
     if is_long(whole.trim_start_matches(['0', '_']), MAX_WHOLE_DIGITS)
         || is_long(fraction, MAX_PLACES)
     {
-        return Err(word.fault(Reason::TooManyDigits));
+        return Err(word.fault(Reason::TOO_MANY_DIGITS));
     }
     let mut over: u128 = 0;
     let mut under: u64 = 1;

@@ -53,10 +53,10 @@ pub(super) struct Written {
 pub(super) fn written(s: &mut Scanner<'_>) -> Result<Written, Fault> {
     s.skip_space();
     if s.is_at_end() {
-        return Err(s.all().fault(Reason::Empty));
+        return Err(s.all().fault(Reason::EMPTY));
     }
     if s.peek() == Some('/') {
-        return Err(s.character().fault(Reason::CountMissing));
+        return Err(s.character().fault(Reason::COUNT_MISSING));
     }
     let count = amount(s)?;
     if count.number.over == 0 {
@@ -97,7 +97,7 @@ fn per(s: &mut Scanner<'_>, count: &Amount) -> Result<(), Fault> {
             Ok(())
         }
         word if s.is_at_end() || is_option(word) => Err(count.word.fault(Reason::PerWhat)),
-        _ => Err(word.fault(Reason::UnknownSuffix)),
+        _ => Err(word.fault(Reason::UNKNOWN_SUFFIX)),
     }
 }
 
@@ -108,14 +108,14 @@ fn build(
     options: &Options,
 ) -> Result<Written, Fault> {
     let Number { over, under } = count.number;
-    let tokens = u64::try_from(over).map_err(|_| count.word.fault(Reason::CountTooLarge))?;
+    let tokens = u64::try_from(over).map_err(|_| count.word.fault(Reason::COUNT_TOO_LARGE))?;
     // 2.5 per second is 5 per 2 seconds.
     let Some(period_ns) = period_ns.checked_mul(under) else {
         let each_ns = u128::from(period_ns) * u128::from(under) / u128::from(tokens.max(1));
         return Err(if each_ns > u128::from(ratio::MAX_NANOS) {
-            count.word.to(period).fault(Reason::TooSlow)
+            count.word.to(period).fault(Reason::TOO_SLOW)
         } else {
-            count.word.fault(Reason::TooManyPlaces)
+            count.word.fault(Reason::TOO_MANY_PLACES)
         });
     };
     let default_burst = tokens.div_ceil(under);
@@ -153,7 +153,7 @@ fn build(
 fn period(s: &mut Scanner<'_>) -> Result<(u64, Span), Fault> {
     s.skip_space();
     if s.is_at_end() {
-        return Err(s.here().fault(Reason::PeriodMissing));
+        return Err(s.here().fault(Reason::PERIOD_MISSING));
     }
     let number = match s.peek() {
         Some(c) if starts_number(c) => Some(number(s)?),
@@ -169,10 +169,10 @@ fn period(s: &mut Scanner<'_>) -> Result<(u64, Span), Fault> {
     }
     let Some(unit) = TimeUnit::named(name) else {
         return Err(word.fault(match name {
-            "" => Reason::PeriodMissing,
-            "mo" | "mon" | "month" | "months" => Reason::Month,
-            _ if TimeUnit::is_upper_case(name) => Reason::UpperCaseUnit,
-            _ => Reason::UnknownUnit,
+            "" => Reason::PERIOD_MISSING,
+            "mo" | "mon" | "month" | "months" => Reason::MONTH,
+            _ if TimeUnit::is_upper_case(name) => Reason::UPPER_CASE_UNIT,
+            _ => Reason::UNKNOWN_UNIT,
         }));
     };
     s.at = word.end;
@@ -184,12 +184,12 @@ fn period(s: &mut Scanner<'_>) -> Result<(u64, Span), Fault> {
         return Err(word.fault(Reason::PeriodZero));
     }
     if !unit.nanos.is_multiple_of(under) {
-        return Err(word.fault(Reason::PeriodNotWhole));
+        return Err(word.fault(Reason::PERIOD_NOT_WHOLE));
     }
     over.checked_mul(u128::from(unit.nanos / under))
         .and_then(|ns| u64::try_from(ns).ok())
         .map(|ns| (ns, word))
-        .ok_or(word.fault(Reason::PeriodOverflow))
+        .ok_or(word.fault(Reason::PERIOD_OVERFLOW))
 }
 
 /// What may follow the rate: each value with the word that gave it.
@@ -218,10 +218,10 @@ fn options(s: &mut Scanner<'_>, bytes: bool) -> Result<Options, Fault> {
         let (option, bytes) = match s.str(name) {
             BURST => (&mut options.burst, bytes),
             UNITS => (&mut options.units, false),
-            _ => return Err(name.fault(Reason::UnknownWord)),
+            _ => return Err(name.fault(Reason::UNKNOWN_WORD)),
         };
         if option.is_some() {
-            return Err(name.fault(Reason::Repeated));
+            return Err(name.fault(Reason::REPEATED));
         }
         if s.peek() == Some('=') {
             s.character();
@@ -232,16 +232,16 @@ fn options(s: &mut Scanner<'_>, bytes: bool) -> Result<Options, Fault> {
         }
         let value = amount(s)?;
         let reason = match value.number {
-            Number { under: 2.., .. } => Reason::NotWhole,
+            Number { under: 2.., .. } => Reason::NOT_WHOLE,
             // Nothing is nothing, in bytes or not: let the range say so.
             Number { over: 1.., .. } if bytes && !value.bytes => Reason::BytesExpected,
-            Number { over: 1.., .. } if value.bytes && !bytes => Reason::BytesUnexpected,
+            Number { over: 1.., .. } if value.bytes && !bytes => Reason::BYTES_UNEXPECTED,
             Number { over, .. } => match u64::try_from(over) {
                 Ok(n) => {
                     *option = Some((n, value.word));
                     continue;
                 }
-                Err(_) => Reason::ValueTooLarge,
+                Err(_) => Reason::VALUE_TOO_LARGE,
             },
         };
         return Err(value.word.fault(reason));

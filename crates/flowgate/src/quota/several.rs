@@ -187,7 +187,7 @@ impl Quotas {
     pub(crate) fn only(&self) -> Result<Quota, QuotaError> {
         match self.as_slice() {
             [quota] => Ok(*quota),
-            _ => Err(QuotaError::new(Reason::OneQuota)),
+            _ => Err(QuotaError::new(Reason::ONE_QUOTA)),
         }
     }
 
@@ -382,7 +382,7 @@ fn part(text: &str, span: Span) -> Result<Written, Fault> {
             start: at,
             end: at + SEPARATOR.len_utf8(),
         };
-        return Err(separator.fault(Reason::QuotaMissing));
+        return Err(separator.fault(Reason::QUOTA_MISSING));
     }
     // Up to the end of the part, so that places in it are places in the text.
     written(&mut Scanner {

@@ -31,10 +31,7 @@ use core::ops::Deref;
 ///
 /// No other caller can use the tokens in a batch, so do not keep one while idle. Tokens that have been refilled since the batch
 /// was filled are not returned a second time. To ensure that, a batch that is kept for long returns fewer tokens than it could.
-pub struct Batch<L>
-where
-    L: Deref<Target: Draw>,
-{
+pub struct Batch<L: Deref<Target: Draw>> {
     left: u64,
     /// Units per token when the batch was last filled.
     token: u64,
@@ -44,10 +41,7 @@ where
     limiter: L,
 }
 
-impl<L> Batch<L>
-where
-    L: Deref<Target: Draw>,
-{
+impl<L: Deref<Target: Draw>> Batch<L> {
     /// Creates an empty batch, which takes up to `units` units at a time.
     ///
     /// With 0 or 1, the batch asks the limiter for each operation.
@@ -139,10 +133,7 @@ where
     }
 }
 
-impl<L> Drop for Batch<L>
-where
-    L: Deref<Target: Draw>,
-{
+impl<L: Deref<Target: Draw>> Drop for Batch<L> {
     fn drop(&mut self) {
         self.restate();
         if self.left > 0 {
@@ -152,10 +143,7 @@ where
     }
 }
 
-impl<L> fmt::Debug for Batch<L>
-where
-    L: Deref<Target: Draw> + fmt::Debug,
-{
+impl<L: Deref<Target: Draw> + fmt::Debug> fmt::Debug for Batch<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
             .field("left", &self.left)

@@ -44,6 +44,10 @@ use core::time::Duration;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
+/// The picture shows all requests in gray and the admitted ones in blue, with a quota of 20 per second:
+///
+/// ![LeakyBucket: one every 50 ms][picture]
+///
 /// # Slack
 ///
 /// [`slack`](LeakyBucketBuilder::slack), or a burst in the quota, lets callers catch up on missed operations after idle time. A
@@ -67,6 +71,7 @@ use core::time::Duration;
 /// J. Turner, *New directions in communications*, IEEE Communications Magazine, 1986, as a meter. It is also the
 /// continuous-state leaky bucket of ITU-T I.371. That standard states that the leaky bucket and the virtual scheduling that is
 /// used here make the same decisions.
+#[cfg_attr(doc, doc = include_str!("../guide/pictures/leaky-bucket.md"))]
 pub type LeakyBucket = RateLimiter<Bucket<Drops>>;
 
 impl LeakyBucket {

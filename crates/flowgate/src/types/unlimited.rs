@@ -2,12 +2,12 @@
 
 use crate::clock::Clock;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Request, Reserves, Times};
-use crate::limiter::reservation::Booking;
+use crate::limiter::reservation::{Booked, Booking};
 use crate::limiter::state::{Exports, LimiterStateError, Numbers};
 use crate::limiter::{RateLimiter, Snapshot};
 use crate::primitive::const_unless_loom;
 use crate::queue::Receipt;
-use crate::verdict::Denied;
+use crate::verdict::Verdict;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -90,7 +90,7 @@ impl Engine for NoLimit {
     }
 
     #[inline(always)]
-    fn decide(&self, _: u64, _: impl Amount) -> Result<(), Denied> {
+    fn decide(&self, _: u64, _: impl Amount) -> Verdict {
         Ok(())
     }
 
@@ -106,17 +106,14 @@ impl Engine for NoLimit {
         }
     }
 
-    fn delay(&self, _: u64, _: u128, _: u64) -> Result<(), Denied> {
+    fn delay(&self, _: u64, _: u128, _: u64) -> Verdict {
         Ok(())
     }
 
     fn take_back(&self, _: u64, _: u64, _: &[Receipt], _: &dyn Times) {}
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            reserves: Some(self),
-            ..Capabilities::default()
-        }
+        Capabilities::default().reserves(self)
     }
 }
 
@@ -131,7 +128,7 @@ impl Exports for NoLimit {
 }
 
 impl Reserves for NoLimit {
-    fn reserve(&self, now_ns: u64, n: Option<u64>, _: Option<u128>) -> Result<Booking, Denied> {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, _: Option<u128>) -> Booked {
         Ok(Booking {
             units: n.unwrap_or(1),
             at_ns: now_ns,

@@ -116,7 +116,9 @@ mod companions {
     mod metrics;
     mod observed;
     mod observed_keys;
+    mod retry_budget;
     mod sizing;
     mod sometimes;
     mod stream;
+    mod throttle;
 }

@@ -20,7 +20,8 @@ fn rest(certain: Duration, full: Duration) -> Advice {
 
 /// A response to what was sent just now, to a client with 10 requests per second.
 fn heed(pauses: &Pauses, host: &str, advice: Advice) {
-    pauses.heed(host, advice, None, pauses.clock.now(), || Some(100 * MS));
+    let heard = Heard::default();
+    pauses.heed(host, advice, heard, pauses.clock.now(), || Some(100 * MS));
 }
 
 #[test]
@@ -106,7 +107,13 @@ fn the_distance_after_a_pause_is_at_most_the_pause() {
     let time = ManualClock::new();
     let pauses = Pauses::new(time.clone().into());
     let day = Duration::from_secs(86_400);
-    pauses.heed("host", stop(Some(SECOND)), None, time.now(), || Some(day));
+    pauses.heed(
+        "host",
+        stop(Some(SECOND)),
+        Heard::default(),
+        time.now(),
+        || Some(day),
+    );
     time.advance(SECOND);
     assert_eq!(pauses.enter("host", Waited::Paused), Entry::Open);
     let at = time.now() + SECOND;
@@ -180,7 +187,13 @@ fn rests_in_a_row_count_from_when_the_request_was_sent() {
     let waited = || {
         let sent = time.now();
         time.advance(8 * MS);
-        pauses.heed("host", rest(10 * MS, 10 * MS), None, sent, || None);
+        pauses.heed(
+            "host",
+            rest(10 * MS, 10 * MS),
+            Heard::default(),
+            sent,
+            || None,
+        );
         let until = pauses.until("host").expect("a pause");
         time.set(until);
         until.saturating_duration_since(sent)

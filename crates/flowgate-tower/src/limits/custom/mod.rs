@@ -20,7 +20,8 @@ use std::time::Duration;
 /// Use it for a limiter that calls a database or another service, or for an algorithm that this library does not have.
 ///
 /// Implement [`decide`](Self::decide), and pass the limiter to a layer in a [`Custom`]. The layer does the rest: keys,
-/// exemptions, waiting, dry run, responses with `Retry-After`, header fields and counts.
+/// exemptions, waiting, dry run, responses with `Retry-After`, header fields and counts. Code that cannot wait, such as a
+/// sampler of traces, takes an [`ImmediateLimit`](flowgate::ImmediateLimit) instead.
 ///
 /// `K` is the type of the key: that of a [`KeySource`](crate::by::KeySource), the host (a `String`) in a `ClientLayer`, or
 /// `()` for one limit that all requests share.

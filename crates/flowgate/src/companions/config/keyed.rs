@@ -1,7 +1,7 @@
 use super::error::{LimiterConfigError, Reason};
 use super::{LimiterConfig, LimiterKind};
 use crate::clock::Clock;
-use crate::keyed::{Keyed, KeyedError};
+use crate::keyed::{Keyed, KeyedAlgorithm, KeyedBuilder, KeyedError};
 use crate::limiter::Limiter;
 #[cfg(not(feature = "std"))]
 use crate::quota::QuotaError;
@@ -99,45 +99,44 @@ impl KeyedLimiterConfig {
     pub fn build_on(&self, clock: impl Into<Clock>, keys: usize) -> Result<AnyKeyed, KeyedError> {
         let clock = clock.into();
         let Some(quotas) = self.0.quotas() else {
-            let limits = Keyed::unlimited().clock(clock).capacity(keys)?;
-            return Ok(AnyKeyed::Unlimited(Arc::new(limits)));
+            return Ok(AnyKeyed::Unlimited(built(Keyed::unlimited(), clock, keys)?));
         };
         if let (LimiterKind::Token, [_, _]) = (self.0.kind(), quotas.as_slice()) {
-            let limits = Keyed::dual_token_bucket(quotas)
-                .clock(clock)
-                .capacity(keys)?;
-            return Ok(AnyKeyed::DualTokenBucket(Arc::new(limits)));
+            let limits = built(Keyed::dual_token_bucket(quotas), clock, keys)?;
+            return Ok(AnyKeyed::DualTokenBucket(limits));
         }
         let quota = quotas.only()?;
         Ok(match self.0.kind() {
             LimiterKind::Leaky => {
-                let limits = Keyed::leaky_bucket(quota).clock(clock).capacity(keys)?;
-                AnyKeyed::LeakyBucket(Arc::new(limits))
+                AnyKeyed::LeakyBucket(built(Keyed::leaky_bucket(quota), clock, keys)?)
             }
             LimiterKind::Fixed => {
-                let limits = Keyed::fixed_window(quota).clock(clock).capacity(keys)?;
-                AnyKeyed::FixedWindow(Arc::new(limits))
+                AnyKeyed::FixedWindow(built(Keyed::fixed_window(quota), clock, keys)?)
             }
             #[cfg(feature = "std")]
             LimiterKind::Aligned => {
-                let builder = Keyed::fixed_window(quota).clock(clock);
-                AnyKeyed::FixedWindow(Arc::new(builder.align_to_wall(0).capacity(keys)?))
+                let windows = Keyed::fixed_window(quota).align_to_wall(0);
+                AnyKeyed::FixedWindow(built(windows, clock, keys)?)
             }
             #[cfg(not(feature = "std"))]
             LimiterKind::Aligned => {
-                return Err(QuotaError::new(crate::quota::Reason::NoWallClock).into());
+                return Err(QuotaError::new(crate::quota::Reason::NO_WALL_CLOCK).into());
             }
             LimiterKind::Segmented => {
-                let limits = Keyed::segmented_window(quota).clock(clock).capacity(keys)?;
-                AnyKeyed::SegmentedWindow(Arc::new(limits))
+                AnyKeyed::SegmentedWindow(built(Keyed::segmented_window(quota), clock, keys)?)
             }
             // Kinds that are not available for each key are refused when the text is read.
-            _ => {
-                let limits = Keyed::token_bucket(quota).clock(clock).capacity(keys)?;
-                AnyKeyed::TokenBucket(Arc::new(limits))
-            }
+            _ => AnyKeyed::TokenBucket(built(Keyed::token_bucket(quota), clock, keys)?),
         })
     }
+}
+
+fn built<A: KeyedAlgorithm>(
+    builder: KeyedBuilder<A>,
+    clock: Clock,
+    keys: usize,
+) -> Result<Arc<Keyed<A>>, KeyedError> {
+    Ok(Arc::new(builder.clock(clock).capacity(keys)?))
 }
 
 impl AnyKeyed {

@@ -191,7 +191,7 @@ impl LimiterConfig {
         }
         let quota: Quota = quotas.only()?;
         Ok(match self.kind {
-            LimiterKind::Unlimited => return Err(QuotaError::new(QuotaReason::NotByQuota)),
+            LimiterKind::Unlimited => return Err(QuotaError::new(QuotaReason::NOT_BY_QUOTA)),
             LimiterKind::Token => Arc::new(TokenBucket::builder(quota).clock(clock).build()?),
             LimiterKind::Leaky => Arc::new(LeakyBucket::builder(quota).clock(clock).build()?),
             LimiterKind::Sliding => Arc::new(SlidingWindow::builder(quota).clock(clock).build()?),
@@ -205,7 +205,9 @@ impl LimiterConfig {
                 Arc::new(builder.align_to_wall(0).build()?)
             }
             #[cfg(not(feature = "std"))]
-            LimiterKind::Aligned => return Err(QuotaError::new(crate::quota::Reason::NoWallClock)),
+            LimiterKind::Aligned => {
+                return Err(QuotaError::new(crate::quota::Reason::NO_WALL_CLOCK));
+            }
             LimiterKind::Approximate => {
                 Arc::new(ApproximateWindow::builder(quota).clock(clock).build()?)
             }

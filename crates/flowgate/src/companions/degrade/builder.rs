@@ -147,30 +147,31 @@ impl DegradeBuilder {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn build(self) -> Result<Degrade, QuotaError> {
-        let levels = checked("a number of levels", self.levels.into(), 1, MAX_LEVELS)?;
-        let window_ns = checked(
+        let levels = QuotaError::in_range("a number of levels", self.levels.into(), 1, MAX_LEVELS)?;
+        let window_ns = QuotaError::in_range(
             "a window in nanoseconds",
             nanos(self.window),
             MIN_WINDOW_NS,
             u64::MAX,
         )?;
-        let buckets = checked("a number of buckets", self.buckets, 1, MAX_BUCKETS)?;
+        let buckets = QuotaError::in_range("a number of buckets", self.buckets, 1, MAX_BUCKETS)?;
         let bucket_ns = window_ns.div_ceil(buckets);
         let longest_ns = bucket_ns.saturating_mul(MAX_SLOTS - 1 - buckets);
-        let slow_ns = checked(
+        let slow_ns = QuotaError::in_range(
             "a slow threshold in nanoseconds",
             nanos(self.slow),
             1,
             longest_ns,
         )?;
-        let min_calls = checked("a minimum of calls", self.min_calls, 1, MAX_MIN_CALLS)?;
-        let enter_permille = checked(
+        let min_calls =
+            QuotaError::in_range("a minimum of calls", self.min_calls, 1, MAX_MIN_CALLS)?;
+        let enter_permille = QuotaError::in_range(
             "an enter threshold in per mille",
             self.enter_permille.into(),
             1,
             1000,
         )?;
-        let exit_permille = checked(
+        let exit_permille = QuotaError::in_range(
             "an exit threshold in per mille",
             self.exit_permille.unwrap_or(self.enter_permille / 2).into(),
             0,
@@ -197,13 +198,6 @@ impl DegradeBuilder {
             levels: levels as u32,
         };
         Ok(Degrade::with(rules, self.clock.unwrap_or_default()))
-    }
-}
-
-fn checked(what: &'static str, value: u64, min: u64, max: u64) -> Result<u64, QuotaError> {
-    match (min..=max).contains(&value) {
-        true => Ok(value),
-        false => Err(QuotaError::out_of_range(what, value, min, max)),
     }
 }
 

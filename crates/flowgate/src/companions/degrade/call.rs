@@ -34,7 +34,7 @@ use core::fmt;
 /// assert_eq!((seen.calls, seen.slow), (3, 2));
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
-#[must_use = "a call that is dropped at once has taken no time"]
+#[must_use = "a call that is dropped immediately has taken no time"]
 pub struct DegradeCall<'a> {
     degrade: &'a Degrade,
     start_ns: u64,

@@ -28,13 +28,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            begun: self.begun + other.begun,
-            fast: self.fast + other.fast,
-        }
-    }
-
     pub(super) fn slow(self) -> u64 {
         // Threads may change the two values between the reading of several buckets, but not within one.
         self.begun.saturating_sub(self.fast)

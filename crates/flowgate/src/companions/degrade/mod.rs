@@ -325,7 +325,7 @@ impl Degrade {
     /// # Ok::<(), flowgate::QuotaError>(())
     /// ```
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.record.ring.bytes()
+        size_of::<Self>() + self.record.calls.bytes()
     }
 
     /// Returns the same methods at an explicit timestamp.

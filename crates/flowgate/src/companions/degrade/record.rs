@@ -1,19 +1,15 @@
-//! The state of a [`Degrade`](super::Degrade): a word for the level, and a ring of words for the calls that began.
+//! The state of a [`Degrade`](super::Degrade): a word for the level, and a ring of counts of the calls that began.
 //!
 //! ```text
 //!  127                            64 63                        8 7         0
 //! ┌─────────────────────────────────┬───────────────────────────┬───────────┐
 //! │ judged                          │ since                     │ level     │   standing
 //! └─────────────────────────────────┴───────────────────────────┴───────────┘
-//!  127                            64 63             32 31                  0
-//! ┌─────────────────────────────────┬─────────────────┬─────────────────────┐
-//! │ bucket                          │ begun           │ fast                │   a slot of the ring
-//! └─────────────────────────────────┴─────────────────┴─────────────────────┘
 //! ```
 //!
-//! A call is counted in the bucket in which it began, by one compare-and-swap on the slot of the ring that the bucket's number
-//! selects. The first call of a later bucket replaces the old bucket in its slot; no judgment reads the old one any more. A
-//! call that ends in time is marked as fast in its bucket, by another compare-and-swap.
+//! A call is counted in the bucket in which it began, by one compare-and-swap. The first call of a later bucket replaces the old
+//! bucket in its slot; no judgment reads the old one any more. A call that ends in time is marked as fast in its bucket, by
+//! another compare-and-swap.
 //!
 //! A call that does not end in time writes nothing: every call is slow unless it is known to be fast. So a hang is detected
 //! without any action of a thread, and a call that never ends disappears with its bucket.
@@ -24,7 +20,7 @@
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
 //! | `standing` | every thread | the first thread in a bucket (CAS) | its contents; `judged` only grows |
-//! | `ring` | judgments, reports | calls that begin, end in time, or are ignored (CAS) | the bucket's number |
+//! | `calls` | judgments, reports | calls that begin, end in time, or are ignored (CAS) | the bucket's number |
 //!
 //! If a thread is suspended between reading the clock and its compare-and-swap, its call is counted late. If the bucket in
 //! which the call began was judged in between, the call counts from the next judgment on. If the call ended in time, it counts
@@ -32,7 +28,7 @@
 
 use super::judge::{Counts, Rules, Standing};
 use crate::primitive::{AtomicU128, Ordering};
-use crate::store::ring::Ring;
+use crate::store::ring::buckets::Buckets;
 use core::ops::Range;
 
 /// The most slots, 16 KiB of them, of which one is for the bucket that calls are beginning in.
@@ -57,35 +53,12 @@ impl Standing {
     }
 }
 
-/// A slot: the calls that began in one bucket. There are never more fast ones than began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slot {
-    bucket: u64,
-    begun: u32,
-    fast: u32,
-}
-
-impl Slot {
-    const fn pack(self) -> u128 {
-        let low = (self.begun as u64) << 32 | self.fast as u64;
-        (self.bucket as u128) << 64 | low as u128
-    }
-
-    const fn unpack(word: u128) -> Self {
-        let low = word as u64;
-        Self {
-            bucket: (word >> 64) as u64,
-            begun: (low >> 32) as u32,
-            fast: low as u32,
-        }
-    }
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Record {
     standing: AtomicU128,
-    pub(super) ring: Ring,
+    /// In each bucket, the calls that began, and those that were fast: never more than began.
+    pub(super) calls: Buckets,
 }
 
 impl Record {
@@ -93,8 +66,7 @@ impl Record {
     pub(super) fn new(reach: u64) -> Self {
         Self {
             standing: AtomicU128::new(Standing::default().pack()),
-            // An empty slot of bucket 0.
-            ring: Ring::new(reach + 1, |_| 0),
+            calls: Buckets::new(reach),
         }
     }
 
@@ -138,70 +110,30 @@ impl Record {
 
     /// Returns the calls that began in `buckets`, as far as the ring still has them.
     pub(super) fn counts(&self, buckets: Range<u64>) -> Counts {
-        buckets.fold(Counts::default(), |sum, bucket| {
-            let slot = Slot::unpack(self.ring.load(bucket));
-            match slot.bucket == bucket {
-                true => sum.plus(Counts {
-                    begun: slot.begun.into(),
-                    fast: slot.fast.into(),
-                }),
-                false => sum,
-            }
-        })
+        let [begun, fast] = self.calls.sum(buckets);
+        Counts { begun, fast }
     }
 
     /// Counts a call that begins in `bucket`. Returns `false` if the call is not counted. This happens if the bucket is full
     /// (2³² − 1 calls), or so old that a later bucket has its slot.
     #[inline]
     pub(super) fn begin(&self, bucket: u64) -> bool {
-        self.change(bucket, |slot| {
-            if slot.bucket > bucket {
-                return None;
-            }
-            let (begun, fast) = match slot.bucket == bucket {
-                true => (slot.begun, slot.fast),
-                false => (0, 0),
-            };
-            Some(Slot {
-                bucket,
-                begun: begun.checked_add(1)?,
-                fast,
-            })
-        })
+        self.calls
+            .change(bucket, |[begun, fast]| Some([begun.checked_add(1)?, fast]))
     }
 
     /// Marks a call that was counted in `bucket` as fast.
     #[inline]
     pub(super) fn end_fast(&self, bucket: u64) {
-        self.change(bucket, |slot| {
-            (slot.bucket == bucket).then_some(Slot {
-                fast: slot.fast.saturating_add(1),
-                ..slot
-            })
+        self.calls.change(bucket, |[begun, fast]| {
+            Some([begun, fast.saturating_add(1)])
         });
     }
 
     /// Counts a call that was counted in `bucket` no more.
     pub(super) fn forget(&self, bucket: u64) {
-        self.change(bucket, |slot| {
-            (slot.bucket == bucket).then_some(Slot {
-                begun: slot.begun.saturating_sub(1),
-                ..slot
-            })
+        self.calls.change(bucket, |[begun, fast]| {
+            Some([begun.saturating_sub(1), fast])
         });
-    }
-
-    /// Replaces the slot of `bucket` by the result of `to`. Returns `false` if `to` returns `None`.
-    #[inline(always)]
-    fn change(&self, bucket: u64, to: impl Fn(Slot) -> Option<Slot>) -> bool {
-        loop {
-            let old = self.ring.load(bucket);
-            let Some(new) = to(Slot::unpack(old)) else {
-                return false;
-            };
-            if self.ring.replace(bucket, old, new.pack()) {
-                return true;
-            }
-        }
     }
 }

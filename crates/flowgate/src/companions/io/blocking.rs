@@ -8,12 +8,7 @@ use core::task::{Context, Poll};
 use std::io::{self, Read, Write};
 
 /// Blocks the thread until the bytes that were read are paid for. Not for async tasks.
-impl<T, P> Read for Throttled<T, P>
-where
-    T: Read,
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<T: Read, P: Deref<Target: Limiter>> Read for Throttled<T, P> {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
         block_on(|waker| {
             let context = &mut Context::from_waker(waker);
@@ -25,12 +20,7 @@ where
 }
 
 /// Blocks the thread until there are tokens for the bytes to write. Not for async tasks.
-impl<T, P> Write for Throttled<T, P>
-where
-    T: Write,
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<T: Write, P: Deref<Target: Limiter>> Write for Throttled<T, P> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         block_on(|waker| {
             let context = &mut Context::from_waker(waker);

@@ -6,11 +6,7 @@ use core::ops::Deref;
 use core::task::{Context, Poll, ready};
 use std::io;
 
-impl<T, P> Throttled<T, P>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<T, P: Deref<Target: Limiter>> Throttled<T, P> {
     /// Fills the beginning of `place` with the bytes that `read` returns, once they are paid for. Returns their number.
     pub(super) fn poll_in(
         &mut self,

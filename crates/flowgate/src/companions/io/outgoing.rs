@@ -6,11 +6,7 @@ use core::ops::Deref;
 use core::task::{Context, Poll, ready};
 use std::io;
 
-impl<T, P> Throttled<T, P>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<T, P: Deref<Target: Limiter>> Throttled<T, P> {
     /// Makes `write` write as many of the first `bytes` as are paid for, and returns their number. Tokens for bytes that it
     /// does not write are returned, however it ends.
     pub(super) fn poll_out(
@@ -41,3 +37,35 @@ where
         Poll::Ready(Ok(written))
     }
 }
+
+/// Implements `$write` for [`Throttled`], with the method by which that trait ends a writer.
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+macro_rules! async_write {
+    ($(#[$doc:meta])* $write:ident, $poll_end:ident) => {
+        $(#[$doc])*
+        impl<T: $write + Unpin, P: Deref<Target: Limiter> + Unpin> $write for Throttled<T, P> {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                context: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                let this = self.get_mut();
+                this.poll_out(context, bytes, |inner, context, bytes| {
+                    Pin::new(inner).poll_write(context, bytes)
+                })
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                Pin::new(&mut self.get_mut().inner).poll_flush(context)
+            }
+
+            fn $poll_end(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                let this = self.get_mut();
+                this.payer.leave(WRITES);
+                Pin::new(&mut this.inner).$poll_end(context)
+            }
+        }
+    };
+}
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+pub(super) use async_write;

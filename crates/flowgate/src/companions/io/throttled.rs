@@ -83,11 +83,7 @@ const CHUNKS_PER_BURST: u64 = 8;
 ///
 /// A read that is given up loses no bytes. A write that is given up has written no bytes. Both keep their place in the queue
 /// for the next call. To leave the queue, shut the writer down or drop the `Throttled`.
-pub struct Throttled<T, P>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+pub struct Throttled<T, P: Deref<Target: Limiter>> {
     pub(super) inner: T,
     pub(super) payer: Payer<P, 2>,
     pub(super) ahead: Ahead,
@@ -107,11 +103,7 @@ pub(super) enum Chunk {
     Bytes(u64),
 }
 
-impl<T, P> Throttled<T, P>
-where
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<T, P: Deref<Target: Limiter>> Throttled<T, P> {
     /// Creates a reader or writer whose bytes wait for `limiter`.
     ///
     /// `limiter` is a reference or an [`Arc`](alloc::sync::Arc).
@@ -205,12 +197,7 @@ impl Chunk {
     }
 }
 
-impl<T, P> fmt::Debug for Throttled<T, P>
-where
-    T: fmt::Debug,
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<T: fmt::Debug, P: Deref<Target: Limiter>> fmt::Debug for Throttled<T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Throttled")
             .field("inner", &self.inner)

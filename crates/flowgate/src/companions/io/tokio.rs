@@ -1,6 +1,7 @@
 //! The traits of tokio, in any runtime.
 
 use super::Throttled;
+use super::outgoing::async_write;
 use super::throttled::WRITES;
 use crate::limiter::Limiter;
 use ::tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -10,12 +11,7 @@ use core::task::{Context, Poll, ready};
 use std::io;
 
 /// With the feature `tokio`. Waits until the bytes that were read are paid for.
-impl<T, P> AsyncRead for Throttled<T, P>
-where
-    T: AsyncRead + Unpin,
-    P: Deref + Unpin,
-    P::Target: Limiter,
-{
+impl<T: AsyncRead + Unpin, P: Deref<Target: Limiter> + Unpin> AsyncRead for Throttled<T, P> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -36,31 +32,7 @@ where
     }
 }
 
-/// With the feature `tokio`. Waits for tokens for the bytes to write.
-impl<T, P> AsyncWrite for Throttled<T, P>
-where
-    T: AsyncWrite + Unpin,
-    P: Deref + Unpin,
-    P::Target: Limiter,
-{
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        this.poll_out(context, bytes, |inner, context, bytes| {
-            Pin::new(inner).poll_write(context, bytes)
-        })
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        this.payer.leave(WRITES);
-        Pin::new(&mut this.inner).poll_shutdown(context)
-    }
+async_write! {
+    /// With the feature `tokio`. Waits for tokens for the bytes to write.
+    AsyncWrite, poll_shutdown
 }

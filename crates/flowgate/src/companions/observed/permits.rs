@@ -1,6 +1,6 @@
 use super::Observed;
 use crate::concurrency::limit::ConcurrencyLimit;
-use crate::concurrency::permit::{Lender, Permit, Permits};
+use crate::concurrency::permit::{Lender, Permit, Permits, permit_verbs};
 use crate::gate::Gate;
 use crate::queue::Acquire;
 use crate::verdict::Denied;
@@ -12,71 +12,52 @@ macro_rules! counts_permits {
         impl Lender for Observed<$limit> {}
 
         impl Observed<$limit> {
-            /// Admits one operation.
-            ///
-            /// # Errors
-            ///
-            /// Returns the [`Denied`] of the limit, and counts it.
-            #[inline]
-            pub fn try_acquire(&self) -> Result<Permit<&Self>, Denied> {
-                self.try_acquire_n(1)
-            }
+            permit_verbs! {
+                /// Admits one operation.
+                ///
+                /// # Errors
+                ///
+                /// Returns the [`Denied`] of the limit, and counts it.
+                try_acquire;
 
-            /// Admits `n` operations, all or none.
-            ///
-            /// # Errors
-            ///
-            /// Returns the [`Denied`] of the limit, and counts it.
-            #[inline]
-            pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
-                self.take(n)?;
-                Ok(Permit::new(self, n))
-            }
+                /// Admits `n` operations, all or none.
+                ///
+                /// # Errors
+                ///
+                /// Returns the [`Denied`] of the limit, and counts it.
+                try_acquire_n;
 
-            /// Admits one operation, with a permit that keeps the limit alive.
-            ///
-            /// ```
-            /// use flowgate::{ConcurrencyLimit, Observed};
-            /// use std::sync::Arc;
-            ///
-            /// let workers = Arc::new(Observed::new(ConcurrencyLimit::new(1)));
-            /// let permit = workers.try_acquire_owned()?;
-            /// let worker = std::thread::spawn(move || drop(permit)); // … after its work
-            /// assert!(worker.join().is_ok());
-            /// assert_eq!(workers.counts().admitted, 1);
-            /// # Ok::<(), flowgate::Denied>(())
-            /// ```
-            ///
-            /// # Errors
-            ///
-            /// Returns the [`Denied`] of the limit, as [`try_acquire`](Self::try_acquire) does, and counts it.
-            #[inline]
-            pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, Denied> {
-                self.try_acquire_n_owned(1)
-            }
+                /// Admits one operation, with a permit that keeps the limit alive.
+                ///
+                /// ```
+                /// use flowgate::{ConcurrencyLimit, Observed};
+                /// use std::sync::Arc;
+                ///
+                /// let workers = Arc::new(Observed::new(ConcurrencyLimit::new(1)));
+                /// let permit = workers.try_acquire_owned()?;
+                /// let worker = std::thread::spawn(move || drop(permit)); // … after its work
+                /// assert!(worker.join().is_ok());
+                /// assert_eq!(workers.counts().admitted, 1);
+                /// # Ok::<(), flowgate::Denied>(())
+                /// ```
+                ///
+                /// # Errors
+                ///
+                /// Returns the [`Denied`] of the limit, as [`try_acquire`](Self::try_acquire) does, and counts it.
+                try_acquire_owned;
 
-            /// Admits `n` operations, all or none, with a permit that keeps the limit alive.
-            ///
-            /// # Errors
-            ///
-            /// Returns the [`Denied`] of the limit, as [`try_acquire_n`](Self::try_acquire_n) does, and counts it.
-            #[inline]
-            pub fn try_acquire_n_owned(
-                self: &Arc<Self>,
-                n: u64,
-            ) -> Result<Permit<Arc<Self>>, Denied> {
-                self.take(n)?;
-                Ok(Permit::new(Arc::clone(self), n))
-            }
+                /// Admits `n` operations, all or none, with a permit that keeps the limit alive.
+                ///
+                /// # Errors
+                ///
+                /// Returns the [`Denied`] of the limit, as [`try_acquire_n`](Self::try_acquire_n) does, and counts it.
+                try_acquire_n_owned;
 
-            /// Waits in FIFO order for one permit. The returned future is also a builder.
-            pub fn acquire(&self) -> Acquire<Permits<&Self>> {
-                Acquire::new(Permits(self))
-            }
+                /// Waits in FIFO order for one permit. The returned future is also a builder.
+                acquire;
 
-            /// Waits as [`acquire`](Self::acquire), for a permit that keeps the limit alive.
-            pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
-                Acquire::new(Permits(Arc::clone(self)))
+                /// Waits as [`acquire`](Self::acquire), for a permit that keeps the limit alive.
+                acquire_owned;
             }
 
             #[inline]

@@ -104,14 +104,14 @@ where
         // The grant first, so that the key keeps its entry.
         let answer = answer.map_ok(|granted| self.limiter.granted(granted));
         if answer.is_ready() {
-            self.limiter.leave_its_queue();
+            self.limiter.leave_queue();
         }
         answer
     }
 
     fn abandon(&mut self, turn: &mut Turn) {
         turn.abandon(self);
-        self.limiter.leave_its_queue();
+        self.limiter.leave_queue();
     }
 
     fn clock_of_deadlines(&self) -> &Clock {

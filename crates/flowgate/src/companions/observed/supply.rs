@@ -8,9 +8,7 @@ use crate::limiter::{
     Limiter,
     sealed::{Identity, Plumbing, Sealed},
 };
-use crate::queue::{
-    Asker, Event, Facts, Grant, Grantee, Opened, Queue, Receipt, StandBack, Supply,
-};
+use crate::queue::{Asker, Event, Facts, Grantee, Opened, Queue, Receipt, StandBack, Supply};
 use crate::verdict::Denied;
 use core::ops::Deref;
 
@@ -25,10 +23,7 @@ impl<L: Sealed> Observable for L {
     }
 }
 
-impl<P> Observable for KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync> Observable for KeyPermits<P> {
     fn inner(&self) -> &dyn Supply {
         self
     }
@@ -81,8 +76,7 @@ impl<L: Observable + Send + Sync, C: HasCounters> Supply for Observed<L, C> {
         match event {
             Event::Flags(_) => {}
             Event::Answered(Ok(granted)) => {
-                let grant = Grant::from(*granted);
-                counters.waited(grant.units(), grant.waited());
+                counters.waited(granted.units(), granted.waited());
             }
             Event::Answered(Err(denied)) => counters.refused_in_line(denied),
             Event::Abandoned => counters.abandoned(),

@@ -88,14 +88,7 @@ impl SometimesBuilder {
         slots: usize,
         hasher: S,
     ) -> Result<SometimesBy<S>, QuotaError> {
-        if slots == 0 || slots > MAX_SLOTS {
-            return Err(QuotaError::out_of_range(
-                "a number of slots",
-                slots as u64,
-                1,
-                MAX_SLOTS as u64,
-            ));
-        }
+        QuotaError::in_range("a number of slots", slots as u64, 1, MAX_SLOTS as u64)?;
         Ok(SometimesBy {
             settings: self,
             hasher,

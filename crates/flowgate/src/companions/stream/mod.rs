@@ -46,8 +46,7 @@ pub trait StreamExt: Stream {
     fn rate_limited<P>(self, limiter: P) -> RateLimited<Self, P>
     where
         Self: Sized,
-        P: Deref,
-        P::Target: Limiter,
+        P: Deref<Target: Limiter>,
     {
         RateLimited::new(self, limiter, OneToken)
     }

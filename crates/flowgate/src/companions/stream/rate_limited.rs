@@ -54,12 +54,7 @@ use futures_core::Stream;
 /// assert_eq!(next(), Poll::Ready(Some("second")));
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
-pub struct RateLimited<S, P, C = OneToken>
-where
-    S: Stream,
-    P: Deref,
-    P::Target: Limiter,
-{
+pub struct RateLimited<S: Stream, P: Deref<Target: Limiter>, C = OneToken> {
     stream: S,
     payer: Payer<P, 1>,
     cost: C,
@@ -73,12 +68,7 @@ struct Next<Item> {
     due: Option<u64>,
 }
 
-impl<S, P, C> RateLimited<S, P, C>
-where
-    S: Stream,
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<S: Stream, P: Deref<Target: Limiter>, C> RateLimited<S, P, C> {
     pub(super) fn new(stream: S, limiter: P, cost: C) -> Self {
         Self {
             stream,
@@ -185,19 +175,12 @@ where
 }
 
 /// No field is structurally pinned.
-impl<S, P, C> Unpin for RateLimited<S, P, C>
-where
-    S: Stream + Unpin,
-    P: Deref,
-    P::Target: Limiter,
-{
-}
+impl<S: Stream + Unpin, P: Deref<Target: Limiter>, C> Unpin for RateLimited<S, P, C> {}
 
 impl<S, P, C> Stream for RateLimited<S, P, C>
 where
     S: Stream + Unpin,
-    P: Deref,
-    P::Target: Limiter,
+    P: Deref<Target: Limiter>,
     C: Cost<S::Item>,
 {
     type Item = S::Item;
@@ -236,12 +219,7 @@ where
     }
 }
 
-impl<S, P, C> fmt::Debug for RateLimited<S, P, C>
-where
-    S: Stream + fmt::Debug,
-    P: Deref,
-    P::Target: Limiter,
-{
+impl<S: Stream + fmt::Debug, P: Deref<Target: Limiter>, C> fmt::Debug for RateLimited<S, P, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimited")
             .field("stream", &self.stream)

@@ -55,14 +55,6 @@ impl ConcurrencyLimitBuilder {
 
 /// Returns `limit`, if there can be a limit as large as that.
 pub(crate) fn check(limit: u32) -> Result<u32, QuotaError> {
-    if limit > MOST {
-        let (value, max) = (limit.into(), MOST.into());
-        return Err(QuotaError::out_of_range(
-            "a concurrency limit",
-            value,
-            0,
-            max,
-        ));
-    }
+    QuotaError::in_range("a concurrency limit", limit.into(), 0, MOST.into())?;
     Ok(limit)
 }

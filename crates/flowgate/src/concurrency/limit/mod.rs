@@ -14,11 +14,9 @@ pub use permit::OwnedPermit;
 pub(crate) use slots::{MOST, denied};
 
 use crate::clock::Clock;
-use crate::concurrency::permit::{Lender, Permit, Permits};
-use crate::limiter::{
-    Limiter, Snapshot,
-    sealed::{Plumbing, Sealed},
-};
+use crate::concurrency::permit::{Lender, Permit, Permits, permit_verbs};
+use crate::limiter::Snapshot;
+use crate::limiter::sealed::{Plumbing, Sealed};
 use crate::primitive::const_unless_loom;
 use crate::queue::{Acquire, HOLD, Queue, WaitQueue};
 use crate::quota::QuotaError;
@@ -155,127 +153,111 @@ impl ConcurrencyLimit {
         ConcurrencyLimitBuilder { limit, clock: None }
     }
 
-    /// Acquires one permit, or returns why not.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Denied`]. The reason is one of these:
-    ///
-    /// - [`is_busy`](Denied::is_busy): no permit is free, or other callers wait for it.
-    /// - [`is_closed`](Denied::is_closed): [`WaitQueue::close`] has been called.
-    ///
-    /// [`retry_after`](Denied::retry_after) is `None`, because it is not known when a permit will be returned.
-    #[inline]
-    pub fn try_acquire(&self) -> Result<Permit<&Self>, Denied> {
-        self.try_acquire_n(1)
-    }
+    permit_verbs! {
+        /// Acquires one permit, or returns why not.
+        ///
+        /// # Errors
+        ///
+        /// Returns [`Denied`]. The reason is one of these:
+        ///
+        /// - [`is_busy`](Denied::is_busy): no permit is free, or other callers wait for it.
+        /// - [`is_closed`](Denied::is_closed): [`WaitQueue::close`] has been called.
+        ///
+        /// [`retry_after`](Denied::retry_after) is `None`, because it is not known when a permit will be returned.
+        try_acquire;
 
-    /// Acquires `n` permits, all or none.
-    ///
-    /// ```
-    /// # use flowgate::ConcurrencyLimit;
-    /// let limit = ConcurrencyLimit::new(5);
-    /// let permit = limit.try_acquire_n(4)?;
-    /// assert!(limit.try_acquire_n(2).unwrap_err().is_busy());
-    /// assert!(limit.try_acquire_n(6).unwrap_err().is_never());
-    /// # drop(permit);
-    /// # Ok::<(), flowgate::Denied>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Denied`]. The reason is one of these:
-    ///
-    /// - [`is_busy`](Denied::is_busy): fewer than `n` permits are free, or other callers wait for them.
-    /// - [`is_never`](Denied::is_never): `n` is above the limit.
-    /// - [`is_closed`](Denied::is_closed): [`WaitQueue::close`] has been called.
-    #[inline]
-    pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
-        self.take(n)?;
-        Ok(Permit::new(self, n))
-    }
+        /// Acquires `n` permits, all or none.
+        ///
+        /// ```
+        /// # use flowgate::ConcurrencyLimit;
+        /// let limit = ConcurrencyLimit::new(5);
+        /// let permit = limit.try_acquire_n(4)?;
+        /// assert!(limit.try_acquire_n(2).unwrap_err().is_busy());
+        /// assert!(limit.try_acquire_n(6).unwrap_err().is_never());
+        /// # drop(permit);
+        /// # Ok::<(), flowgate::Denied>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// Returns [`Denied`]. The reason is one of these:
+        ///
+        /// - [`is_busy`](Denied::is_busy): fewer than `n` permits are free, or other callers wait for them.
+        /// - [`is_never`](Denied::is_never): `n` is above the limit.
+        /// - [`is_closed`](Denied::is_closed): [`WaitQueue::close`] has been called.
+        try_acquire_n;
 
-    /// Acquires one permit; the [`OwnedPermit`] keeps the limit alive.
-    ///
-    /// ```
-    /// use flowgate::ConcurrencyLimit;
-    /// use std::sync::Arc;
-    ///
-    /// let workers = Arc::new(ConcurrencyLimit::new(2));
-    /// if let Ok(permit) = workers.try_acquire_owned() {
-    ///     std::thread::spawn(move || {
-    ///         // … work …
-    ///         drop(permit);
-    ///     });
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Denied`], as [`try_acquire`](Self::try_acquire) does: if no permit is free or other callers wait
-    /// ([`is_busy`](Denied::is_busy)), or if the limit is closed ([`is_closed`](Denied::is_closed)).
-    #[inline]
-    pub fn try_acquire_owned(self: &Arc<Self>) -> Result<OwnedPermit, Denied> {
-        self.try_acquire_n_owned(1)
-    }
+        /// Acquires one permit; the [`OwnedPermit`] keeps the limit alive.
+        ///
+        /// ```
+        /// use flowgate::ConcurrencyLimit;
+        /// use std::sync::Arc;
+        ///
+        /// let workers = Arc::new(ConcurrencyLimit::new(2));
+        /// if let Ok(permit) = workers.try_acquire_owned() {
+        ///     std::thread::spawn(move || {
+        ///         // … work …
+        ///         drop(permit);
+        ///     });
+        /// }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// Returns [`Denied`], as [`try_acquire`](Self::try_acquire) does: if no permit is free or other callers wait
+        /// ([`is_busy`](Denied::is_busy)), or if the limit is closed ([`is_closed`](Denied::is_closed)).
+        try_acquire_owned;
 
-    /// Acquires `n` permits, all or none; the [`OwnedPermit`] keeps the limit alive.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Denied`], as [`try_acquire_n`](Self::try_acquire_n) does: if fewer than `n` permits are free or other
-    /// callers wait ([`is_busy`](Denied::is_busy)), if `n` is above the limit ([`is_never`](Denied::is_never)), or if the
-    /// limit is closed ([`is_closed`](Denied::is_closed)).
-    #[inline]
-    pub fn try_acquire_n_owned(self: &Arc<Self>, n: u64) -> Result<OwnedPermit, Denied> {
-        self.take(n)?;
-        Ok(OwnedPermit::new(Arc::clone(self), n))
-    }
+        /// Acquires `n` permits, all or none; the [`OwnedPermit`] keeps the limit alive.
+        ///
+        /// # Errors
+        ///
+        /// Returns [`Denied`], as [`try_acquire_n`](Self::try_acquire_n) does: if fewer than `n` permits are free or other
+        /// callers wait ([`is_busy`](Denied::is_busy)), if `n` is above the limit ([`is_never`](Denied::is_never)), or if the
+        /// limit is closed ([`is_closed`](Denied::is_closed)).
+        try_acquire_n_owned;
 
-    /// Waits in the queue for one permit.
-    ///
-    /// The result is a future that is also a builder, for tasks (`.await`) and threads ([`.block()`](crate::Acquire::block)).
-    ///
-    /// # Errors
-    ///
-    /// When awaited, it returns [`Denied`]. The reason is one of these:
-    ///
-    /// - [`is_busy`](Denied::is_busy): the permits were not free by the deadline.
-    /// - [`is_never`](Denied::is_never): more permits are asked for than the limit.
-    /// - [`is_queue_full`](Denied::is_queue_full): the [queue](Self::queue) is full.
-    /// - [`is_closed`](Denied::is_closed): the queue is closed.
-    /// - [`is_cancelled`](Denied::is_cancelled): a [`CancelHandle`](crate::CancelHandle) ended the wait.
-    pub fn acquire(&self) -> Acquire<Permits<&Self>> {
-        Acquire::new(Permits(self))
-    }
+        /// Waits in the queue for one permit.
+        ///
+        /// The result is a future that is also a builder, for tasks (`.await`) and threads ([`.block()`](crate::Acquire::block)).
+        ///
+        /// # Errors
+        ///
+        /// When awaited, it returns [`Denied`]. The reason is one of these:
+        ///
+        /// - [`is_busy`](Denied::is_busy): the permits were not free by the deadline.
+        /// - [`is_never`](Denied::is_never): more permits are asked for than the limit.
+        /// - [`is_queue_full`](Denied::is_queue_full): the [queue](Self::queue) is full.
+        /// - [`is_closed`](Denied::is_closed): the queue is closed.
+        /// - [`is_cancelled`](Denied::is_cancelled): a [`CancelHandle`](crate::CancelHandle) ended the wait.
+        acquire;
 
-    /// Waits in the queue for a permit that keeps the limit alive.
-    ///
-    /// The future keeps the limit alive, too.
-    ///
-    /// ```
-    /// use flowgate::ConcurrencyLimit;
-    /// use std::sync::Arc;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-    /// let limit = Arc::new(ConcurrencyLimit::new(10));
-    /// for page in 0..100 {
-    ///     let permit = limit.acquire_owned().await?;
-    ///     tokio::spawn(async move {
-    ///         // … fetch the page …
-    ///         drop(permit);
-    ///     });
-    /// }
-    /// # Ok::<_, flowgate::Denied>(()) })?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// When awaited, it returns [`Denied`], as [`acquire`](Self::acquire) does. The reasons are the same: a missed deadline, a
-    /// request above the limit, a full or closed queue, or a cancelled wait.
-    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
-        Acquire::new(Permits(Arc::clone(self)))
+        /// Waits in the queue for a permit that keeps the limit alive.
+        ///
+        /// The future keeps the limit alive, too.
+        ///
+        /// ```
+        /// use flowgate::ConcurrencyLimit;
+        /// use std::sync::Arc;
+        ///
+        /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+        /// let limit = Arc::new(ConcurrencyLimit::new(10));
+        /// for page in 0..100 {
+        ///     let permit = limit.acquire_owned().await?;
+        ///     tokio::spawn(async move {
+        ///         // … fetch the page …
+        ///         drop(permit);
+        ///     });
+        /// }
+        /// # Ok::<_, flowgate::Denied>(()) })?;
+        /// # Ok::<_, Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// When awaited, it returns [`Denied`], as [`acquire`](Self::acquire) does. The reasons are the same: a missed deadline, a
+        /// request above the limit, a full or closed queue, or a cancelled wait.
+        acquire_owned;
     }
 
     /// Acquires the free permits, up to `n`.
@@ -473,10 +455,6 @@ impl Lender for ConcurrencyLimit {}
 impl Sealed for ConcurrencyLimit {
     fn supply(&self) -> Plumbing<'_> {
         Plumbing(self)
-    }
-
-    fn limiter(&self) -> Option<&dyn Limiter> {
-        None
     }
 }
 

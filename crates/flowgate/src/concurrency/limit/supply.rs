@@ -2,18 +2,12 @@
 
 use super::ConcurrencyLimit;
 use crate::clock::{Clock, Timestamp};
-use crate::queue::{Asker, Event, Facts, Grantee, Queue, Receipt, Supply};
+use crate::queue::{Asker, Event, Facts, Grantee, Queue, Receipt, Supply, own_queue};
 use crate::verdict::Denied;
 
 /// No answer depends on the time.
 impl Supply for ConcurrencyLimit {
-    fn queue(&self) -> &Queue {
-        &self.queue
-    }
-
-    fn clock(&self) -> &Clock {
-        &self.clock
-    }
+    own_queue!();
 
     fn facts(&self) -> Facts {
         Facts::untimed(self.slots.view().free() > 0)

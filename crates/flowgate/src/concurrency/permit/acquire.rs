@@ -38,11 +38,7 @@ use core::task::{Poll, Waker};
 #[derive(Clone, Copy, Debug)]
 pub struct Permits<P>(pub(crate) P);
 
-impl<P> Acquirable for Permits<P>
-where
-    P: Deref + Clone,
-    P::Target: Lender,
-{
+impl<P: Deref<Target: Lender> + Clone> Acquirable for Permits<P> {
     type Granted = Permit<P>;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<Permit<P>, Denied>> {

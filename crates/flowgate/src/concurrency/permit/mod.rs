@@ -12,6 +12,55 @@ use core::ops::Deref;
 /// A limiter whose grants are in use for a while, and then no longer.
 pub trait Lender: Supply + Sized {}
 
+/// The methods of a [`Lender`] that grant permits, each with the documentation of that type. They take them by its `take`.
+macro_rules! permit_verbs {
+    (
+        $(#[$try_acquire:meta])* try_acquire;
+        $(#[$try_acquire_n:meta])* try_acquire_n;
+        $(#[$try_acquire_owned:meta])* try_acquire_owned;
+        $(#[$try_acquire_n_owned:meta])* try_acquire_n_owned;
+        $(#[$acquire:meta])* acquire;
+        $(#[$acquire_owned:meta])* acquire_owned;
+    ) => {
+        $(#[$try_acquire])*
+        #[inline]
+        pub fn try_acquire(&self) -> Result<Permit<&Self>, Denied> {
+            self.try_acquire_n(1)
+        }
+
+        $(#[$try_acquire_n])*
+        #[inline]
+        pub fn try_acquire_n(&self, n: u64) -> Result<Permit<&Self>, Denied> {
+            self.take(n)?;
+            Ok(Permit::new(self, n))
+        }
+
+        $(#[$try_acquire_owned])*
+        #[inline]
+        pub fn try_acquire_owned(self: &Arc<Self>) -> Result<Permit<Arc<Self>>, Denied> {
+            self.try_acquire_n_owned(1)
+        }
+
+        $(#[$try_acquire_n_owned])*
+        #[inline]
+        pub fn try_acquire_n_owned(self: &Arc<Self>, n: u64) -> Result<Permit<Arc<Self>>, Denied> {
+            self.take(n)?;
+            Ok(Permit::new(Arc::clone(self), n))
+        }
+
+        $(#[$acquire])*
+        pub fn acquire(&self) -> Acquire<Permits<&Self>> {
+            Acquire::new(Permits(self))
+        }
+
+        $(#[$acquire_owned])*
+        pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Permits<Arc<Self>>> {
+            Acquire::new(Permits(Arc::clone(self)))
+        }
+    };
+}
+pub(crate) use permit_verbs;
+
 /// The pointer by which a permit holds its limit.
 pub trait Lent {
     type Limiter;
@@ -25,11 +74,7 @@ pub trait Lent {
     fn end(&self, n: u64);
 }
 
-impl<P> Lent for P
-where
-    P: Deref,
-    P::Target: Lender,
-{
+impl<P: Deref<Target: Lender>> Lent for P {
     type Limiter = P::Target;
 
     #[inline(always)]
@@ -70,7 +115,7 @@ where
 ///
 /// Any thread can drop a permit, even while that thread panics, and after the limit was [closed](crate::WaitQueue::close). A
 /// leaked permit ([`core::mem::forget`]) stays in use forever. [`forget`](Self::forget) lowers a concurrency limit instead.
-#[must_use = "dropped at once, it gives its slots back at once"]
+#[must_use = "a permit that is dropped immediately is returned immediately"]
 pub struct Permit<P: Lent> {
     limit: P,
     pub(in crate::concurrency) n: u64,
@@ -140,11 +185,7 @@ impl<P: Lent> Permit<P> {
     }
 }
 
-impl<P> Permit<P>
-where
-    P: Deref,
-    P::Target: Lender,
-{
+impl<P: Deref<Target: Lender>> Permit<P> {
     /// Gives back all that was granted at `at`, including tokens, as if the operation had never been allowed.
     pub(crate) fn take_back(mut self, at: Timestamp) {
         let n = core::mem::take(&mut self.n);

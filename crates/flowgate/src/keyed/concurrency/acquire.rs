@@ -8,7 +8,7 @@ use crate::keyed::entry::Place;
 use crate::keyed::keys::Refusal;
 use crate::keyed::queues::{Entered, Guest, KeyQueue, KeyWait};
 use crate::queue::{
-    Acquirable, Asker, Facts, Granted, Grantee, Opened, Queue, Receipt, Supply, Turn, WaitQueue,
+    Acquirable, Asker, Facts, Grant, Grantee, Opened, Queue, Receipt, Supply, Turn, WaitQueue,
 };
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -48,10 +48,7 @@ pub struct KeyPermits<P> {
     guest: Guest<u32>,
 }
 
-impl<P> KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit>,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit>> KeyPermits<P> {
     pub(crate) fn of(limit: P, place: Place, own: Option<u32>) -> Self {
         Self {
             at: AtKey { limit, place },
@@ -92,12 +89,6 @@ where
         let release = || self.at.limit.in_flight.release(&self.at.place);
         self.at.limit.queues.leave(entered, release);
     }
-
-    fn leave_queue(&mut self) {
-        if let Some(entered) = self.guest.take() {
-            self.leave(&entered);
-        }
-    }
 }
 
 impl KeyedConcurrencyLimit {
@@ -110,10 +101,7 @@ impl KeyedConcurrencyLimit {
     }
 }
 
-impl<P> Acquirable for KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync> Acquirable for KeyPermits<P> {
     type Granted = KeyPermit<P>;
 
     fn poll(&mut self, turn: &mut Turn, waker: &Waker) -> Poll<Result<KeyPermit<P>, Denied>> {
@@ -137,10 +125,7 @@ where
 }
 
 /// No result depends on the time.
-impl<P> Supply for KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Send + Sync> Supply for KeyPermits<P> {
     fn queue(&self) -> &Queue {
         self.guest.queue()
     }
@@ -187,18 +172,17 @@ where
     }
 }
 
-impl<P> KeyWait for KeyPermits<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync> KeyWait for KeyPermits<P> {
     type Granted = KeyPermit<P>;
 
-    fn granted(&self, granted: Granted) -> KeyPermit<P> {
+    fn granted(&self, granted: Grant) -> KeyPermit<P> {
         Permit::new(self.at.clone(), granted.units)
     }
 
-    fn leave_its_queue(&mut self) {
-        self.leave_queue();
+    fn leave_queue(&mut self) {
+        if let Some(entered) = self.guest.take() {
+            self.leave(&entered);
+        }
     }
 }
 

@@ -456,12 +456,8 @@ impl KeyedConcurrencyLimit {
 
     /// Returns the number of waiters of all keys.
     pub(crate) fn waiting(&self) -> usize {
-        let queues = self.queues.all();
-        let waiting = queues.iter().map(|queue| {
-            let key = self.waited_for(queue);
-            WaitQueue::new(&key).len()
-        });
-        waiting.sum()
+        let of = |queue: &Arc<_>| WaitQueue::new(&self.waited_for(queue)).len();
+        self.queues.all().iter().map(of).sum()
     }
 
     /// Returns the clock that is used for deadlines.

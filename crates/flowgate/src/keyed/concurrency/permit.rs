@@ -59,10 +59,7 @@ pub struct AtKey<P> {
     pub(super) place: Place,
 }
 
-impl<P> Lent for AtKey<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit>,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit>> Lent for AtKey<P> {
     type Limiter = KeyedConcurrencyLimit;
 
     fn limiter(&self) -> &KeyedConcurrencyLimit {

@@ -28,10 +28,7 @@ pub struct WithLimit<P> {
     limit: u32,
 }
 
-impl<P> WithLimit<P>
-where
-    P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync,
-{
+impl<P: Deref<Target = KeyedConcurrencyLimit> + Clone + Send + Sync> WithLimit<P> {
     pub(super) fn new(all: P, limit: u32) -> Self {
         Self { all, limit }
     }

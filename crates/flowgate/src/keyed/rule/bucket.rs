@@ -58,10 +58,7 @@ fn free_at(cell: u64) -> u128 {
 
 /// Returns the parity of the generation, in the bits of a cell.
 fn parity(terms: &Terms) -> u64 {
-    match terms.reading.is_odd() {
-        true => PARITY,
-        false => 0,
-    }
+    PARITY * u64::from(terms.reading.is_odd())
 }
 
 /// Returns a cell with its class, or with the largest class if no key with per-key terms has left anything.
@@ -133,22 +130,17 @@ impl Rule for Bucket {
         // The cost is rounded up, so the rate is never faster than the quota.
         let unit = ticks.div_ceil(u128::from(ratio.units));
         let most = quota.burst_units();
-        match unit.checked_mul(most.into()) {
-            Some(span) if span <= MOST_SPAN => Ok(Terms {
-                unit,
-                most,
-                scale: quota.scale(),
-                span,
-                count_bits: 0,
-                reading: Reading::of_table(0),
-            }),
-            _ => Err(QuotaError::out_of_range(
-                "the burst of a keyed limiter at such a rate, in units,",
-                most,
-                1,
-                u64::try_from(MOST_SPAN / unit).unwrap_or(u64::MAX),
-            )),
-        }
+        let what = "the burst of a keyed limiter at such a rate, in units,";
+        let largest = u64::try_from(MOST_SPAN / unit).unwrap_or(u64::MAX);
+        QuotaError::in_range(what, most, 1, largest)?;
+        Ok(Terms {
+            unit,
+            most,
+            scale: quota.scale(),
+            span: unit * u128::from(most),
+            count_bits: 0,
+            reading: Reading::of_table(0),
+        })
     }
 
     fn is_sound(terms: &Terms) -> bool {

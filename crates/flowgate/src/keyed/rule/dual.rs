@@ -347,10 +347,7 @@ fn written_cell(pair: Pair, terms: &Terms) -> u64 {
 }
 
 fn parity(terms: &Terms) -> u64 {
-    match terms.reading.is_odd() {
-        true => PARITY,
-        false => 0,
-    }
+    PARITY * u64::from(terms.reading.is_odd())
 }
 
 /// Returns the times after `n` more units, and how many ticks each bucket lacks for them.

@@ -57,15 +57,9 @@ pub(super) fn widened(new: Terms, old: &Terms, room: u32) -> Terms {
 /// Returns the ticks of a window of `window_ns`, whose end must fit beside a count of `count_bits` bits.
 pub(super) fn span(window_ns: u64, count_bits: u32) -> Result<u128, QuotaError> {
     let most = MOST_SPAN - (1 << count_bits.min(u64::BITS));
-    match u128::from(window_ns) << TICK_BITS {
-        span if span <= most => Ok(span),
-        _ => Err(QuotaError::out_of_range(
-            "the window of a keyed limiter, in nanoseconds,",
-            window_ns,
-            1,
-            (most >> TICK_BITS) as u64,
-        )),
-    }
+    let what = "the window of a keyed limiter, in nanoseconds,";
+    let window_ns = QuotaError::in_range(what, window_ns, 1, (most >> TICK_BITS) as u64)?;
+    Ok(u128::from(window_ns) << TICK_BITS)
 }
 
 /// Returns the step: the low bits have to hold a count up to the limit.

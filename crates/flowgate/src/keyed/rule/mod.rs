@@ -66,14 +66,12 @@ pub trait Rule: Debug + 'static {
     fn is_sound(terms: &Terms) -> bool;
 
     /// Returns an error if keys in terms `own` cannot be in one table with keys in terms `table`, and change to these.
-    fn goes_with(own: &Terms, table: &Terms) -> Result<(), QuotaError> {
-        let _ = (own, table);
+    fn goes_with(_own: &Terms, _table: &Terms) -> Result<(), QuotaError> {
         Ok(())
     }
 
     /// Returns `new` with at least the bits for a count that `old` has, if they fit.
-    fn widened(new: Terms, old: &Terms) -> Terms {
-        let _ = old;
+    fn widened(new: Terms, _old: &Terms) -> Terms {
         new
     }
 
@@ -100,21 +98,18 @@ pub trait Rule: Debug + 'static {
 
     /// Returns the index of the quota that refuses `n` for the longest time. Returns `None` if there is only one, or `n` can be
     /// taken.
-    fn refused_by(state: u128, now: u128, n: u64, terms: &Terms) -> Option<usize> {
-        let _ = (state, now, n, terms);
+    fn refused_by(_state: u128, _now: u128, _n: u64, _terms: &Terms) -> Option<usize> {
         None
     }
 
     /// Returns how many units the quota at `index` would allow by itself, and how many ticks it lacks for `n` of them.
-    fn by_quota(index: usize, state: u128, now: u128, n: u64, terms: &Terms) -> (u64, u128) {
-        let _ = index;
+    fn by_quota(_index: usize, state: u128, now: u128, n: u64, terms: &Terms) -> (u64, u128) {
         let missing = Self::take(state, now, n, terms).err().unwrap_or(0);
         (Self::left(state, now, terms), missing)
     }
 
     /// Returns the index of the quota that never allows more than [`Terms::most`]. Returns `None` if there is only one.
-    fn smallest(terms: &Terms) -> Option<usize> {
-        let _ = terms;
+    fn smallest(_terms: &Terms) -> Option<usize> {
         None
     }
 
@@ -141,20 +136,17 @@ pub trait Rule: Debug + 'static {
     fn restate(state: u128, from: &Terms, to: &Terms, at: u128) -> u128;
 
     /// Returns a state that is no less than either.
-    fn later(one: u128, other: u128, terms: &Terms) -> u128 {
-        let _ = terms;
+    fn later(one: u128, other: u128, _terms: &Terms) -> u128 {
         one.max(other)
     }
 
     /// Returns `state` at `at`, or the state with a debt of `most` units, if that is less.
-    fn limited(state: u128, at: u128, most: u64, terms: &Terms) -> u128 {
-        let _ = (at, most, terms);
+    fn limited(state: u128, _at: u128, _most: u64, _terms: &Terms) -> u128 {
         state
     }
 
     /// Returns the state of a key after other callers have taken `ahead` units: exactly, or less.
-    fn behind(state: u128, now: u128, ahead: u128, terms: &Terms) -> u128 {
-        let _ = (now, ahead, terms);
+    fn behind(state: u128, _now: u128, _ahead: u128, _terms: &Terms) -> u128 {
         state
     }
 
@@ -165,8 +157,7 @@ pub trait Rule: Debug + 'static {
 
     /// Returns when the window began in which a decision counts, or an earlier time. A grant in the window has no earlier
     /// timestamp.
-    fn begins(state: u128, terms: &Terms) -> u128 {
-        let _ = (state, terms);
+    fn begins(_state: u128, _terms: &Terms) -> u128 {
         0
     }
 
@@ -194,44 +185,37 @@ pub trait Rule: Debug + 'static {
     fn to_cell(state: u128, terms: &Terms) -> u64;
 
     /// Returns when a cell, which is in the terms `table`, expires.
-    fn free_at(cell: u64, table: &Terms) -> u128 {
-        let _ = table;
+    fn free_at(cell: u64, _table: &Terms) -> u128 {
         tally::end(cell)
     }
 
     /// Returns whether a key with per-key terms may have left something in the cell.
-    fn is_own(cell: u64) -> bool {
-        let _ = cell;
+    fn is_own(_cell: u64) -> bool {
         false
     }
 
     /// Returns whether the cell stores what keys left in the table's terms in the terms `table`, and not in the terms before.
-    fn is_current(cell: u64, table: &Terms) -> bool {
-        let _ = (cell, table);
+    fn is_current(_cell: u64, _table: &Terms) -> bool {
         true
     }
 
     /// Returns the cell in the terms that `change` made current, if it is in the terms before. No decision was later than `newest`.
-    fn updated(cell: u64, change: &Change, newest: u128) -> u64 {
-        let _ = (change, newest);
+    fn updated(cell: u64, _change: &Change, _newest: u128) -> u64 {
         cell
     }
 
     /// Returns a cell that is no less than either. Both are current.
-    fn join(one: u64, other: u64, table: &Terms) -> u64 {
-        let _ = table;
+    fn join(one: u64, other: u64, _table: &Terms) -> u64 {
         tally::join(one, other)
     }
 
     /// Returns a cell that is no less than what a key left in both cells, and no more than either.
-    fn meet(one: u64, other: u64, table: &Terms) -> u64 {
-        let _ = table;
+    fn meet(one: u64, other: u64, _table: &Terms) -> u64 {
         tally::meet(one, other)
     }
 
     /// Returns whether everything in the cell was left in `terms`.
-    fn is_in(cell: u64, terms: &Terms) -> bool {
-        let _ = (cell, terms);
+    fn is_in(_cell: u64, _terms: &Terms) -> bool {
         true
     }
 
@@ -243,8 +227,7 @@ pub trait Rule: Debug + 'static {
     fn carry(state: u128, now: u128, then: u128, terms: &Terms) -> u128;
 
     /// Carries what the sketch keeps, as [`carry`](Self::carry) does for a state.
-    fn carry_cell(cell: u64, now: u128, then: u128, terms: &Terms) -> u64 {
-        let _ = terms;
+    fn carry_cell(cell: u64, now: u128, then: u128, _terms: &Terms) -> u64 {
         tally::carry(cell, now, then)
     }
 }

@@ -15,7 +15,7 @@
 //! determines whose end it is.
 
 use super::super::entry::{MOST_STATE, Reading, TICK_BITS};
-use super::fixed_window::{are_of_window, count_digits, digits, most_of, span, told, widened};
+use super::fixed_window::{are_of_window, count_digits, most_of, span, told, widened};
 use super::{Rule, Terms, tally};
 use crate::algorithm::segmented_window;
 use crate::quota::{Quota, QuotaError};
@@ -96,15 +96,8 @@ fn window_ns(terms: &Terms) -> u64 {
 impl SegmentedWindow {
     fn terms_of(limit: u64, scale: u64, window_ns: u64) -> Result<Terms, QuotaError> {
         let room = room(window_ns);
-        if digits(limit) > room {
-            let most = (1 << room) - 1;
-            return Err(QuotaError::out_of_range(
-                "the limit of a keyed segmented window as long as this",
-                limit,
-                1,
-                most,
-            ));
-        }
+        let what = "the limit of a keyed segmented window as long as this";
+        QuotaError::in_range(what, limit, 1, most_of(room))?;
         let half = count_digits(limit).min(room).max(TICK_BITS / 2);
         Ok(Terms {
             unit: 0,

@@ -7,7 +7,7 @@ use crate::queue::served::Served;
 use crate::queue::settings::{Order, Spacing};
 use crate::queue::waiters::{Answer, Progress, Request, Ticket, Waiters};
 use crate::queue::{Asker, Grantee, Supply};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use alloc::sync::Arc;
 use core::task::Waker;
 
@@ -251,7 +251,7 @@ impl State {
         supply: &dyn Supply,
         index: u32,
         now_ns: u64,
-    ) -> Result<(), Denied> {
+    ) -> Verdict {
         let Request {
             units, deadline_ns, ..
         } = self.waiters.request(index);

@@ -166,8 +166,7 @@ impl InUse {
     #[track_caller]
     fn hold<P>(&self, wait: Acquire<Permits<P>>, most: u64) -> Result<(), Denied>
     where
-        P: Deref + Clone + Unpin,
-        P::Target: Lender,
+        P: Deref<Target: Lender> + Clone + Unpin,
     {
         block_on(wait).map(|permit| self.use_up(permit, most))
     }
@@ -176,8 +175,7 @@ impl InUse {
     #[track_caller]
     fn use_up<P>(&self, permit: Permit<P>, most: u64)
     where
-        P: Deref,
-        P::Target: Lender,
+        P: Deref<Target: Lender>,
     {
         let n = permit.units();
         let in_use = self.0.fetch_add(n, SeqCst) + n;

@@ -4,7 +4,7 @@
 //! parameters like any other, and loses nothing. It is rare: apart from the failed packing, the decision has no branch for it.
 
 use super::{Cell, Parameters, Step};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 
 /// Parameters with a base.
 pub(crate) trait MovingBase<const N: usize>: Parameters<N> {
@@ -25,7 +25,7 @@ pub(crate) trait MovingBase<const N: usize>: Parameters<N> {
 impl<P: MovingBase<N>, const N: usize> Cell<P, N> {
     /// The decision: takes the number of units that `units` returns.
     #[inline(always)]
-    pub(crate) fn take(&self, now_ns: u64, units: impl Fn(&P) -> u64) -> Result<(), Denied> {
+    pub(crate) fn take(&self, now_ns: u64, units: impl Fn(&P) -> u64) -> Verdict {
         let decided = self.decide(|parameters, word| {
             match parameters.take(parameters.unpack(word), now_ns, units(parameters)) {
                 // `take_slowly` decides if the word has no room for the state, or if there is no state.
@@ -43,7 +43,7 @@ impl<P: MovingBase<N>, const N: usize> Cell<P, N> {
 
     #[cold]
     #[inline(never)]
-    fn take_slowly(&self, now_ns: u64, units: impl Fn(&P) -> u64) -> Result<(), Denied> {
+    fn take_slowly(&self, now_ns: u64, units: impl Fn(&P) -> u64) -> Verdict {
         self.update_state(|parameters, state| {
             match parameters.take(state, now_ns, units(parameters)) {
                 Ok(next) => (next, Ok(())),

@@ -1,5 +1,6 @@
 //! A ring of 128-bit records. It stores the windows that remember their admissions.
 
+pub(crate) mod buckets;
 pub(crate) mod sums;
 
 use crate::primitive::{AtomicU128, Ordering};

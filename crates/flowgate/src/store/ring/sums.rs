@@ -4,7 +4,7 @@ use super::Ring;
 use crate::algorithm::sliding_window::{History, Sum, Window};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::quota::{Quota, QuotaError};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 
 /// Everything that a decision depends on, as it was in one state, which `newest` and `key` identify.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +51,7 @@ pub(crate) trait Sums {
 
     /// Returns the sum at `position`. The newest sum may not be in the ring yet.
     #[inline(always)]
-    fn sum_seen(&self, view: &Seen<Self>, position: u64) -> Self::Sum {
-        let _ = view;
+    fn sum_seen(&self, _view: &Seen<Self>, position: u64) -> Self::Sum {
         self.sum(position)
     }
 
@@ -92,16 +91,11 @@ pub(crate) trait Sums {
     fn settled_view(&self, time_ns: u64) -> Seen<Self>;
 
     /// Takes `n` units in any state, and at a time before the last change.
-    fn take_otherwise(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Option<Result<(), Denied>>;
+    fn take_otherwise(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Option<Verdict>;
 
     /// The decision: one clock reading, which the caller has made, and one compare-and-swap, or two if a segment is closed.
     #[inline(always)]
-    fn take_by(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn take_by(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Verdict {
         loop {
             let Some(view) = self.plain_view(date_ns, now_ns) else {
                 match self.take_otherwise(date_ns, now_ns, n) {
@@ -134,7 +128,7 @@ pub(crate) trait Sums {
 
     /// Uses a copy of the view, so that the fast way keeps its own in registers.
     #[inline(never)]
-    fn take_slowly(&self, view: Seen<Self>, now_ns: u64, n: u64) -> Option<Result<(), Denied>> {
+    fn take_slowly(&self, view: Seen<Self>, now_ns: u64, n: u64) -> Option<Verdict> {
         let limit = view.window.limit;
         let denied = match self.history(&view).judge(n.min(limit)) {
             _ if n > limit => Denied::never(n, limit),
@@ -175,7 +169,7 @@ pub(crate) trait Sums {
         (from_ns, now_ns): (u64, u64),
         ahead: u128,
         n: u64,
-    ) -> Result<(), Denied> {
+    ) -> Verdict {
         let window = &view.window;
         if n > window.limit {
             return Err(Denied::never(n, window.limit));
@@ -208,13 +202,5 @@ pub(crate) trait Sums {
 /// All units of a ring have the same size.
 pub(crate) fn check_scale(new: &Quota, current: &Quota) -> Result<(), QuotaError> {
     let [new, current] = [new, current].map(Quota::scale);
-    match new == current {
-        true => Ok(()),
-        false => Err(QuotaError::out_of_range(
-            "units per token",
-            new,
-            current,
-            current,
-        )),
-    }
+    QuotaError::in_range("units per token", new, current, current).map(drop)
 }

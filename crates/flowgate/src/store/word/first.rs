@@ -57,15 +57,10 @@ impl First {
             units_per_token: self.units_per_token,
             burst_units: self.burst_units,
             debt_units,
-            interval_ns: 0,
-            credited_ns: 0,
             window_ns,
-            grid_ns: None,
-            epoch: 0,
-            since_ns: 0,
             narrow_span_ns: self.narrow_span_ns,
-            handful_units: 0,
             layout: layout(self.narrow_span_ns),
+            ..Parameters::PLAIN
         }
     }
 

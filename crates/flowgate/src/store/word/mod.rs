@@ -69,7 +69,7 @@ use shared::Stripes;
 pub(crate) use shared::{Centre, Stripe};
 
 use crate::primitive::{AtomicU64, AtomicU128, Lazy, Ordering, const_unless_loom};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use alloc::boxed::Box;
 use changes::{Changes, Config};
 use core::marker::PhantomData;
@@ -191,11 +191,7 @@ impl<R: Rule> Word<R> {
 
     /// Takes one token; asks at the `door` while new requests are held.
     #[inline]
-    pub(crate) fn take_token(
-        &self,
-        now_ns: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+    pub(crate) fn take_token(&self, now_ns: u64, door: impl Fn() -> Verdict) -> Verdict {
         self.take(
             now_ns,
             |hot| Some(hot.word(hot::TOKEN_TICKS)),
@@ -206,12 +202,7 @@ impl<R: Rule> Word<R> {
 
     /// Takes `n` units; asks at the `door` while new requests are held.
     #[inline]
-    pub(crate) fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+    pub(crate) fn take_units(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -245,8 +236,8 @@ impl<R: Rule> Word<R> {
         now_ns: u64,
         cost: impl Fn(&hot::Version) -> Option<u64>,
         units: impl Fn(&Parameters) -> u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+        door: impl Fn() -> Verdict,
+    ) -> Verdict {
         // Acquire: pairs with the Release of the change that made this generation current, through the relaxed swaps of later
         // decisions, which continue its release sequence.
         let word = self.narrow.load(Ordering::Acquire);
@@ -272,8 +263,8 @@ impl<R: Rule> Word<R> {
         now_ns: u64,
         cost: impl Fn(&hot::Version) -> Option<u64>,
         units: impl Fn(&Parameters) -> u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+        door: impl Fn() -> Verdict,
+    ) -> Verdict {
         loop {
             let Some(terms) = self.terms(word, now_ns, &cost) else {
                 return self.take_slowly(now_ns, units, door);
@@ -338,8 +329,8 @@ impl<R: Rule> Word<R> {
         &self,
         now_ns: u64,
         units: impl Fn(&Parameters) -> u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+        door: impl Fn() -> Verdict,
+    ) -> Verdict {
         if Narrow::is_held(self.narrow.load(Ordering::Acquire)) {
             door()?;
         }

@@ -67,6 +67,24 @@ pub(crate) enum Layout {
 const MOST_ISSUED_UNITS: u64 = 1 << 16;
 
 impl Parameters {
+    /// Neither debt, intervals, windows, changes nor stripes, in the wide layout; the rate and the burst are to be filled in.
+    pub(super) const PLAIN: Self = Self {
+        ticks_per_ns: 1,
+        unit_ticks: 1,
+        units_per_token: 1,
+        burst_units: 0,
+        debt_units: 0,
+        interval_ns: 0,
+        credited_ns: 0,
+        window_ns: 0,
+        grid_ns: None,
+        epoch: 0,
+        since_ns: 0,
+        narrow_span_ns: 0,
+        handful_units: 0,
+        layout: Layout::Wide,
+    };
+
     /// `debt_units` is at most [`Self::most_debt`].
     pub(crate) const fn new(quota: &Quota, debt_units: u64) -> Self {
         let ratio = quota.ratio();
@@ -76,15 +94,7 @@ impl Parameters {
             units_per_token: quota.scale(),
             burst_units: quota.burst_units(),
             debt_units,
-            interval_ns: 0,
-            credited_ns: 0,
-            window_ns: 0,
-            grid_ns: None,
-            epoch: 0,
-            since_ns: 0,
-            narrow_span_ns: 0,
-            handful_units: 0,
-            layout: Layout::Wide,
+            ..Self::PLAIN
         };
         if parameters.debt_ticks() <= NARROW_BURST_TICKS {
             parameters.narrow_where_it_fits(parameters.burst_ticks());
@@ -106,16 +116,9 @@ impl Parameters {
             unit_ticks: 1,
             units_per_token,
             burst_units: limit,
-            debt_units: 0,
-            interval_ns: 0,
-            credited_ns: 0,
             window_ns,
             grid_ns,
-            epoch: 0,
-            since_ns: 0,
-            narrow_span_ns: 0,
-            handful_units: 0,
-            layout: Layout::Wide,
+            ..Self::PLAIN
         };
         parameters.narrow_where_it_fits(parameters.ticks_in(window_ns));
         parameters

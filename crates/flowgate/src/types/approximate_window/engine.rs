@@ -11,7 +11,7 @@ use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell::{Cell, Parameters as _, Step};
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::verdict::{Denied, Verdict, duration_from_nanos};
 
 /// A window estimated from two counters.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Engine for Approximate {
     }
 
     #[inline(always)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict {
         self.cell.decide(|parameters, bits| {
             let n = amount.units(|| parameters.units_per_token);
             parameters.take(bits, now_ns, n)
@@ -100,14 +100,14 @@ impl Engine for Approximate {
         }
     }
 
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+    fn grant(&self, at_ns: u64, n: u64) -> Verdict {
         let cell = &self.cell;
         cell.decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
     }
 
     /// It is exact if no waiter is ahead, or if all units fit into the current window. Otherwise it is a lower bound: the wait
     /// depends on how much each waiter ahead asks for, which is not known here.
-    fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Verdict {
         let (parameters, bits) = self.cell.view();
         let window = parameters.window;
         let alone = parameters.take_dated(bits, now_ns, n);
@@ -138,7 +138,7 @@ impl Engine for Approximate {
     }
 
     /// Without a time of its own: a time before the newest decision counts as the time of that decision.
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn look(&self, now_ns: u64, n: u64) -> Verdict {
         let (parameters, bits) = self.cell.view();
         parameters.take(bits, now_ns, n).map(|_| ())
     }
@@ -163,11 +163,7 @@ impl Engine for Approximate {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            refunds: Some(self),
-            requotas: Some(self),
-            ..Capabilities::default()
-        }
+        Capabilities::default().refunds(self).requotas(self)
     }
 }
 

@@ -60,6 +60,10 @@ pub use engine::Approximate;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// The picture shows all requests in gray and the admitted ones in blue, with a quota of 20 per second:
+///
+/// ![ApproximateWindow: two counters and a straight line][picture]
+///
 /// # Guarantees
 ///
 /// [The guide](crate::guide::guarantees) defines C1 to C9.
@@ -131,6 +135,7 @@ pub use engine::Approximate;
 /// A decision is one clock reading and one compare-and-swap on one 128-bit word. It takes no lock and allocates nothing. On
 /// targets without a 128-bit compare-and-swap, the limiter [is not lock-free](RateLimiter::is_lock_free). It is then equally
 /// exact, under a lock.
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/approximate-window.md"))]
 pub type ApproximateWindow = RateLimiter<Approximate>;
 
 impl ApproximateWindow {

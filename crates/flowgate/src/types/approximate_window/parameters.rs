@@ -36,14 +36,7 @@ impl cell::Parameters<3> for Parameters {
 /// The parameters of `quota`, if it is one for a window.
 pub(super) fn parameters_for(quota: &Quota) -> Result<Parameters, QuotaError> {
     let (limit, length_ns) = quota.window()?;
-    if limit >= LIMIT_END {
-        return Err(QuotaError::out_of_range(
-            "a window's limit",
-            limit,
-            1,
-            LIMIT_END - 1,
-        ));
-    }
+    let limit = QuotaError::in_range("a window's limit", limit, 1, LIMIT_END - 1)?;
     Ok(Parameters {
         window: Window { limit, length_ns },
         units_per_token: quota.scale(),

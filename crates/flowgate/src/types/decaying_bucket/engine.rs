@@ -6,7 +6,7 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{Amount, Engine, Times};
 use crate::queue::Receipt;
 use crate::store::cell::Step;
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::verdict::{Denied, Verdict, duration_from_nanos};
 use core::fmt;
 use core::time::Duration;
 
@@ -28,7 +28,7 @@ impl Engine for Decaying {
     }
 
     #[inline(always)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict {
         let n = amount.units(|| 1);
         let taken = self.cell.decide(|parameters, bits| {
             // Then it may also be before the last change.
@@ -55,14 +55,14 @@ impl Engine for Decaying {
         }
     }
 
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+    fn grant(&self, at_ns: u64, n: u64) -> Verdict {
         self.cell
             .decide(|parameters, bits| parameters.take_dated(bits, at_ns, n))
     }
 
     /// It is exact if no waiter is ahead. Otherwise it is a lower bound: the wait depends on how much each waiter ahead asks
     /// for, which is not known here.
-    fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn delay(&self, now_ns: u64, ahead: u128, n: u64) -> Verdict {
         let (parameters, bits) = self.cell.view();
         let alone = parameters.take_dated(bits, now_ns, n).map(|_| ());
         if ahead == 0 || alone.is_err_and(|denied| denied.is_never()) {
@@ -85,7 +85,7 @@ impl Engine for Decaying {
     }
 
     /// Without a time of its own: a time before the newest decision counts as the time of that decision.
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn look(&self, now_ns: u64, n: u64) -> Verdict {
         let (parameters, bits) = self.cell.view();
         self.taken(&parameters, bits, now_ns, n).map(|_| ())
     }

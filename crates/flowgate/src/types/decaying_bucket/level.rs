@@ -9,7 +9,7 @@ use crate::limiter::builder::Build;
 use crate::primitive::{AtomicU64, Lock, Ordering};
 use crate::quota::QuotaError;
 use crate::store::cell::{Cell, Parameters as _, Step};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use core::time::Duration;
 
 /// A bucket whose level halves with every half-life.
@@ -74,7 +74,7 @@ impl Decaying {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn take_behind(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    pub(super) fn take_behind(&self, now_ns: u64, n: u64) -> Verdict {
         self.cell
             .decide(|parameters, bits| self.taken(parameters, bits, now_ns, n))
     }

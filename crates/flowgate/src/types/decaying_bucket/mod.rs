@@ -55,6 +55,10 @@ pub use level::Decaying;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// The picture shows all requests in gray and the admitted ones in blue, with a capacity of 20 and a half-life of 500 ms:
+///
+/// ![DecayingBucket: 20, and room comes back faster the fuller it is][picture]
+///
 /// # Guarantees
 ///
 /// [The guide](crate::guide::guarantees) defines C1 to C9.
@@ -99,6 +103,7 @@ pub use level::Decaying;
 /// A decision is one clock reading, up to seven multiplications, and one compare-and-swap on one 128-bit word. It takes no lock
 /// and allocates nothing. A refusal also computes the time to wait. On targets without a 128-bit compare-and-swap, the limiter
 /// [is not lock-free](RateLimiter::is_lock_free). It is then equally exact, under a lock.
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/decaying-bucket.md"))]
 pub type DecayingBucket = RateLimiter<Decaying>;
 
 /// Settings of a [`DecayingBucket`] other than the default ones.

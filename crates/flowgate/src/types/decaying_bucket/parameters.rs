@@ -41,33 +41,11 @@ impl cell::Parameters<4> for Parameters {
 }
 
 /// The parameters of a bucket's settings, if they are in range.
-pub(super) const fn checked(
-    capacity: u64,
-    half_life: Duration,
-) -> Result<(u64, HalfLife), QuotaError> {
-    if capacity == 0 || capacity > MAX_CAPACITY {
-        return Err(QuotaError::out_of_range(
-            "a capacity",
-            capacity,
-            1,
-            MAX_CAPACITY,
-        ));
-    }
-    let ns = half_life.as_nanos();
-    if ns == 0 || ns > MAX_HALF_LIFE_NS as u128 {
-        let ns = if ns > u64::MAX as u128 {
-            u64::MAX
-        } else {
-            ns as u64
-        };
-        return Err(QuotaError::out_of_range(
-            "a half-life in nanoseconds",
-            ns,
-            1,
-            MAX_HALF_LIFE_NS,
-        ));
-    }
-    Ok((capacity, HalfLife::new(ns as u64)))
+pub(super) fn checked(capacity: u64, half_life: Duration) -> Result<(u64, HalfLife), QuotaError> {
+    let capacity = QuotaError::in_range("a capacity", capacity, 1, MAX_CAPACITY)?;
+    let ns = u64::try_from(half_life.as_nanos()).unwrap_or(u64::MAX);
+    let ns = QuotaError::in_range("a half-life in nanoseconds", ns, 1, MAX_HALF_LIFE_NS)?;
+    Ok((capacity, HalfLife::new(ns)))
 }
 
 const LEVEL_BITS: u32 = LEVEL_END.trailing_zeros();

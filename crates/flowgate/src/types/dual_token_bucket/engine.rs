@@ -5,7 +5,7 @@ use crate::algorithm::dual_token_bucket::{self as algorithm, State};
 use crate::clock::Clock;
 use crate::limiter::builder::Build;
 use crate::limiter::engine::{Amount, Capabilities, Engine, Refunds, Request, Reserves, Times};
-use crate::limiter::reservation::Booking;
+use crate::limiter::reservation::{Booked, Booking};
 use crate::limiter::{QuotaState, Snapshot};
 use crate::primitive::{AtomicU64, Lock, Ordering, const_unless_loom};
 use crate::queue::Receipt;
@@ -13,7 +13,7 @@ use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Quotas};
 use crate::store::cell::Cell;
 use crate::store::cell::MovingBase as _;
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::verdict::{Verdict, duration_from_nanos};
 use core::fmt;
 
 /// Two token buckets that are decided together.
@@ -174,7 +174,7 @@ impl Engine for Dual {
     }
 
     #[inline(always)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict {
         self.cell.take(now_ns, |parameters| {
             amount.units(|| parameters.units_per_token)
         })
@@ -210,7 +210,7 @@ impl Engine for Dual {
         Some([of(0, first), of(1, second)])
     }
 
-    fn drain(&self, at_ns: u64, n: u64, _: u128, receipts: &mut [Receipt]) -> Result<(), Denied> {
+    fn drain(&self, at_ns: u64, n: u64, _: u128, receipts: &mut [Receipt]) -> Verdict {
         let granted =
             self.cell
                 .update_state(|parameters, state| match parameters.take(state, at_ns, n) {
@@ -221,7 +221,7 @@ impl Engine for Dual {
         Ok(())
     }
 
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         let (parameters, state) = self.cell.view_state();
         parameters.delay(state, at_ns, ahead, n)
     }
@@ -242,21 +242,12 @@ impl Engine for Dual {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            reserves: Some(self),
-            refunds: Some(self),
-            ..Capabilities::default()
-        }
+        Capabilities::default().reserves(self).refunds(self)
     }
 }
 
 impl Reserves for Dual {
-    fn reserve(
-        &self,
-        now_ns: u64,
-        n: Option<u64>,
-        max_wait_ns: Option<u128>,
-    ) -> Result<Booking, Denied> {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, max_wait_ns: Option<u128>) -> Booked {
         self.cell.update_state(|parameters, state| {
             let n = n.unwrap_or(parameters.units_per_token);
             let booked = parameters.reserve(state, now_ns, n, max_wait_ns);

@@ -17,7 +17,7 @@ use crate::limiter::QuotaState;
 use crate::quota::{Quota, Quotas, STATE_BITS, Share};
 use crate::store::cell;
 use crate::store::cell::MovingBase as _;
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::verdict::{Denied, Verdict, duration_from_nanos};
 
 /// The number of words for the parameters.
 pub(super) const WORDS: usize = 9;
@@ -305,13 +305,7 @@ impl Parameters {
     }
 
     /// How long a queue that asks for `ahead` units takes, and then `n` more. It is exact if no waiter is ahead.
-    pub(super) fn delay(
-        &self,
-        state: State,
-        now_ns: u64,
-        ahead: u128,
-        n: u64,
-    ) -> Result<(), Denied> {
+    pub(super) fn delay(&self, state: State, now_ns: u64, ahead: u128, n: u64) -> Verdict {
         if ahead == 0 || n > self.limit() {
             return self.take(state, now_ns, n).map(|_| ());
         }

@@ -515,7 +515,7 @@ fn c3_a_refusal_names_the_quota() {
         .expect_err("the minute's burst is 7");
     assert_eq!(
         denied.to_string(),
-        "8 can never be granted: the most at once is 7"
+        "8 can never be granted: the maximum is 7"
     );
 }
 

@@ -92,15 +92,9 @@ impl Settings {
 
 /// Limit and length of the windows that `quota` describes.
 pub(super) fn limit_of(quota: &Quota) -> Result<(u64, u64), QuotaError> {
-    match quota.window()? {
-        (limit, _) if limit > MAX_LIMIT => Err(QuotaError::out_of_range(
-            "the limit of a fixed window",
-            limit,
-            1,
-            MAX_LIMIT,
-        )),
-        window => Ok(window),
-    }
+    let (limit, window_ns) = quota.window()?;
+    let limit = QuotaError::in_range("the limit of a fixed window", limit, 1, MAX_LIMIT)?;
+    Ok((limit, window_ns))
 }
 
 impl Parameters {

@@ -8,7 +8,7 @@ use crate::primitive::thread_number::thread_number;
 use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
 use crate::store::word::{self, Centre, Rule, Step, View};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use core::time::Duration;
 
 impl Engine for Windows {
@@ -33,21 +33,16 @@ impl Engine for Windows {
     }
 
     #[inline(always)]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
+    fn take_token(&self, now_ns: u64, door: impl Fn() -> Verdict) -> Verdict {
         self.word.take_token(now_ns, door)
     }
 
     #[inline(always)]
-    fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+    fn take_units(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> Verdict {
         self.word.take_units(now_ns, n, door)
     }
 
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict {
         let n = amount.units(|| self.token());
         self.word.take_units(now_ns, n, || Ok(()))
     }
@@ -71,7 +66,7 @@ impl Engine for Windows {
     }
 
     /// Always reads the time, with or without [`clock_free`](super::FixedWindowBuilder::clock_free).
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+    fn grant(&self, at_ns: u64, n: u64) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -81,7 +76,7 @@ impl Engine for Windows {
         })
     }
 
-    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn take(&self, now_ns: u64, n: u64) -> Verdict {
         match self.word.draw(thread_number(), Some(n)) {
             Some(answer) => answer,
             None => self.word.take_units(now_ns, n, || Ok(())),
@@ -90,7 +85,7 @@ impl Engine for Windows {
 
     /// This is exact if the waiters ahead fill every window. If the next waiter asks for more than the rest of a window, that
     /// rest stays empty, and the wait is longer.
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -98,7 +93,7 @@ impl Engine for Windows {
     }
 
     /// Without a time of its own: a time before the window in which it counts is a time in that window.
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn look(&self, now_ns: u64, n: u64) -> Verdict {
         self.word.look(now_ns, |view| {
             let limit = view.parameters.burst_units;
             if n > limit {
@@ -132,11 +127,7 @@ impl Engine for Windows {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            refunds: Some(self),
-            requotas: Some(self),
-            ..Capabilities::default()
-        }
+        Capabilities::default().refunds(self).requotas(self)
     }
 }
 
@@ -166,7 +157,7 @@ impl Windows {
         now_ns: u64,
         min: u64,
         max: u64,
-        door: impl Fn() -> Result<(), Denied>,
+        door: impl Fn() -> Verdict,
     ) -> Result<u64, Denied> {
         door()?;
         self.word.update(now_ns, |view| {
@@ -186,7 +177,7 @@ impl Windows {
         })
     }
 
-    fn delay_in(&self, view: &View<'_>, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn delay_in(&self, view: &View<'_>, ahead: u128, n: u64) -> Verdict {
         let parameters = &view.parameters;
         let (limit, left) = (parameters.burst_units, view.room());
         let fits = |ahead: u128, room: u64| ahead <= u128::from(room.saturating_sub(n));

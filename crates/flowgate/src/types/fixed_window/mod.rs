@@ -58,6 +58,10 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// The picture shows all requests in gray and the admitted ones in blue, with a quota of 20 per second:
+///
+/// ![FixedWindow: 20 in each second, 40 around a boundary][picture]
+///
 /// # Guarantees
 ///
 /// [The guide](crate::guide::guarantees) defines C1 to C9.
@@ -107,6 +111,7 @@ const MAX_LIMIT: u64 = (1 << 48) - 1;
 ///   periods (less 1/1000 of it, at most 1 s).
 ///
 /// If the new quota divides a token into another number of units, the count is converted to them, and rounded up.
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/fixed-window.md"))]
 pub type FixedWindow = RateLimiter<Windows>;
 
 /// Windows one after the other. The open one has a count.

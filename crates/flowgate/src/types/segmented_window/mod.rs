@@ -53,6 +53,10 @@ const DEFAULT_SEGMENTS: u64 = 10;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// The picture shows all requests in gray and the admitted ones in blue, with a quota of 20 per second:
+///
+/// ![SegmentedWindow: 20 in every second, in little memory][picture]
+///
 /// # Guarantees
 ///
 /// [The guide](crate::guide::guarantees) defines C1 to C9.
@@ -126,6 +130,7 @@ const DEFAULT_SEGMENTS: u64 = 10;
 /// The sliding window of .NET's `System.Threading.RateLimiting` divides a window in the same way. It counts only the segments
 /// that make up one window, including the current one. Some windows can therefore hold twice the limit. This limiter counts one
 /// segment more.
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/segmented-window.md"))]
 pub type SegmentedWindow = RateLimiter<Segments>;
 
 impl SegmentedWindow {

@@ -68,7 +68,8 @@ use crate::quota::{Quota, QuotaError};
 use crate::store::ring::Ring;
 use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
 use crate::types::sliding_window::admitted::{Admitted, Terms};
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::types::sliding_window::by_sums::decides_by_sums;
+use crate::verdict::{Denied, Verdict, duration_from_nanos};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -106,19 +107,7 @@ type View = sums::View<Tally, ()>;
 impl Engine for Segments {
     const NAME: &'static str = "SegmentedWindow";
 
-    /// The number of units per token.
-    fn token(&self) -> u64 {
-        self.token
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Acquire)
-    }
-
-    #[inline(always)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        self.take_by(None, now_ns, amount.units(|| self.token))
-    }
+    decides_by_sums!();
 
     /// Takes the available units, up to `n`.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
@@ -131,33 +120,6 @@ impl Engine for Segments {
                 return taken;
             }
         }
-    }
-
-    fn snapshot(&self, now_ns: u64) -> Snapshot {
-        let (limit, remaining, empty_ns) = self.seen_at(now_ns);
-        Snapshot {
-            limit,
-            remaining,
-            reset_after: duration_from_nanos(empty_ns),
-        }
-    }
-
-    /// Takes `n` units for a waiter in the queue, with `at_ns` as the time of the grant.
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        self.take_by(Some(at_ns), at_ns, n)
-    }
-
-    /// The result of [`grant`](Engine::grant) if `ahead` units were taken first, each as early as possible.
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(Some(at_ns), at_ns, ahead, n)
-    }
-
-    /// The result of [`look`](Engine::look).
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(None, now_ns, 0, n)
     }
 
     /// Takes out `n` units that were admitted at `at_ns`: from the sum of their segment, and from later sums.
@@ -190,14 +152,6 @@ impl Engine for Segments {
 
     fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
         fields.field("segments", &self.count());
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            refunds: Some(self),
-            requotas: Some(self),
-            ..Capabilities::default()
-        }
     }
 }
 
@@ -235,14 +189,7 @@ impl Requotas for Segments {
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
         let (limit, window_ns) = quota.window()?;
         self.check_limit(limit)?;
-        if window_ns < self.count {
-            return Err(QuotaError::out_of_range(
-                "a window in nanoseconds",
-                window_ns,
-                self.count,
-                u64::MAX,
-            ));
-        }
+        QuotaError::in_range("a window in nanoseconds", window_ns, self.count, u64::MAX)?;
         let segment_ns = window_ns.div_ceil(self.count);
         let mut config = self.config.lock();
         check_scale(&quota, &config.quota)?;
@@ -277,14 +224,7 @@ impl Segments {
         let (limit, window_ns) = quota.window()?;
         let most = MAX_SEGMENTS.min(window_ns);
         let count = count.unwrap_or(super::DEFAULT_SEGMENTS.min(most));
-        if count == 0 || count > most {
-            return Err(QuotaError::out_of_range(
-                "a number of segments",
-                count,
-                1,
-                most,
-            ));
-        }
+        QuotaError::in_range("a number of segments", count, 1, most)?;
         let ring = Ring::new(count + SPARE_SLOTS, |_| Tally::ORIGIN.0);
         let segments = Self {
             word: AtomicU128::new(Tally::NONE.0),
@@ -307,15 +247,7 @@ impl Segments {
 
     /// The sum of a ring of full segments must be different from 0.
     fn check_limit(&self, limit: u64) -> Result<(), QuotaError> {
-        match limit > self.most() {
-            true => Err(QuotaError::out_of_range(
-                "a limit in units",
-                limit,
-                1,
-                self.most(),
-            )),
-            false => Ok(()),
-        }
+        QuotaError::in_range("a limit in units", limit, 1, self.most()).map(drop)
     }
 
     pub(super) fn most(&self) -> u64 {
@@ -371,7 +303,7 @@ impl Segments {
     }
 
     /// The result for `n` units at `now_ns`, before the last change, by both quotas. `view` is at the change.
-    fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn foretell_before(&self, view: &View, past: &Past, now_ns: u64, n: u64) -> Verdict {
         if n > view.window.limit {
             return Err(Denied::never(n, view.window.limit));
         }
@@ -381,7 +313,7 @@ impl Segments {
         }
     }
 
-    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -400,13 +332,7 @@ impl Segments {
     /// [`look_by`](Self::look_by) at a time before the last change, by the quota before it, without waiters ahead.
     #[cold]
     #[inline(never)]
-    fn look_before(
-        &self,
-        date_ns: Option<u64>,
-        at_ns: u64,
-        ahead: u128,
-        n: u64,
-    ) -> Result<(), Denied> {
+    fn look_before(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         let past = &self.config.lock().past;
         loop {
             let view = self.view_at_change(past, date_ns);
@@ -601,7 +527,7 @@ impl Segments {
 }
 
 /// The result for `n` units at `now_ns`, by the quota before the last change.
-fn past_admits(past: &Past, now_ns: u64, n: u64) -> Result<(), Denied> {
+fn past_admits(past: &Past, now_ns: u64, n: u64) -> Verdict {
     match past.admits_at_ns(now_ns, n) - now_ns {
         0 => Ok(()),
         wait_ns => Err(Denied::later(wait_ns.into(), 1)),
@@ -660,12 +586,7 @@ impl Sums for Segments {
     /// At a time before the last change.
     #[cold]
     #[inline(never)]
-    fn take_otherwise(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Option<Result<(), Denied>> {
+    fn take_otherwise(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Option<Verdict> {
         let past = &mut self.config.lock().past;
         // While the lock is held, only decisions change the state.
         let view = self.view_at_change(past, date_ns);

@@ -67,6 +67,7 @@
 //! | `config` | changes; threads that wait for a change | changes | itself |
 
 use super::admitted::{Admitted, Terms};
+use super::by_sums::decides_by_sums;
 use super::past::{Before, Past};
 use super::record::Record;
 use crate::algorithm::sliding_window::{Sum as _, Window, last_that};
@@ -77,7 +78,7 @@ use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
 use crate::store::ring::Ring;
 use crate::store::ring::sums::{self, Sums, check_scale, denied_until};
-use crate::verdict::{Denied, duration_from_nanos};
+use crate::verdict::{Denied, Verdict, duration_from_nanos};
 use alloc::vec::Vec;
 
 /// The most slots that a ring has.
@@ -131,19 +132,7 @@ pub(crate) struct Slot {
 impl Engine for Log {
     const NAME: &'static str = "SlidingWindow";
 
-    /// The number of units per token.
-    fn token(&self) -> u64 {
-        self.token
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Acquire)
-    }
-
-    #[inline(always)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
-        self.take_by(None, now_ns, amount.units(|| self.token))
-    }
+    decides_by_sums!();
 
     /// Takes the available units, up to `n`.
     fn take_most(&self, now_ns: u64, n: u64) -> u64 {
@@ -162,33 +151,6 @@ impl Engine for Log {
         }
     }
 
-    fn snapshot(&self, now_ns: u64) -> Snapshot {
-        let (limit, remaining, empty_ns) = self.seen_at(now_ns);
-        Snapshot {
-            limit,
-            remaining,
-            reset_after: duration_from_nanos(empty_ns),
-        }
-    }
-
-    /// Takes `n` units for a waiter in the queue, with `at_ns` as the time of the grant.
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
-        if n == 0 {
-            return Ok(());
-        }
-        self.take_by(Some(at_ns), at_ns, n)
-    }
-
-    /// The result of [`grant`](Engine::grant) if `ahead` units were taken first, each as early as possible.
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
-        self.look_by(Some(at_ns), at_ns, ahead, n)
-    }
-
-    /// The result of [`look`](Engine::look).
-    fn look(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
-        self.look_by(None, now_ns, 0, n)
-    }
-
     /// Takes out `n` units that were admitted at `at_ns`, if they are among the last [`REACH`] admissions. Later records are
     /// written anew.
     fn take_back(&self, at_ns: u64, n: u64, _: &[Receipt], _: &dyn Times) {
@@ -204,14 +166,6 @@ impl Engine for Log {
             view.key.end
         };
         self.thaw(&mut config, &view, end);
-    }
-
-    fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            refunds: Some(self),
-            requotas: Some(self),
-            ..Capabilities::default()
-        }
     }
 }
 
@@ -256,14 +210,7 @@ impl Requotas for Log {
     /// Replaces the quota.
     fn set_quota(&self, quota: Quota, times: &dyn Times) -> Result<(), QuotaError> {
         let (limit, window_ns) = quota.window()?;
-        if limit > self.max_limit {
-            return Err(QuotaError::out_of_range(
-                "a limit in units",
-                limit,
-                1,
-                self.max_limit,
-            ));
-        }
+        QuotaError::in_range("a limit in units", limit, 1, self.max_limit)?;
         let mut config = self.config.lock();
         check_scale(&quota, &config.quota)?;
         let view = self.freeze(0);
@@ -284,12 +231,8 @@ impl Log {
         let (limit, window_ns) = quota.window()?;
         let max_limit = max_limit.unwrap_or(limit);
         if max_limit == 0 {
-            return Err(QuotaError::out_of_range(
-                "a largest limit",
-                0,
-                1,
-                MAX_SLOTS - SPARE_SLOTS,
-            ));
+            let most = MAX_SLOTS - SPARE_SLOTS;
+            return Err(QuotaError::out_of_range("a largest limit", 0, 1, most));
         }
         let slots = Ring::slots_for(max_limit.saturating_add(SPARE_SLOTS));
         if slots > MAX_SLOTS {
@@ -298,14 +241,7 @@ impl Log {
                 (MAX_SLOTS - SPARE_SLOTS, MAX_SLOTS * SLOT_BYTES),
             ));
         }
-        if limit > max_limit {
-            return Err(QuotaError::out_of_range(
-                "a limit in units",
-                limit,
-                1,
-                max_limit,
-            ));
-        }
+        QuotaError::in_range("a limit in units", limit, 1, max_limit)?;
         let before_the_first = u64::MAX;
         let ring = Ring::new(slots, |_| Record::before(before_the_first).0);
         Ok(Self {
@@ -404,13 +340,7 @@ impl Log {
     }
 
     /// The result for `n` units by both quotas.
-    fn foretell_before(
-        &self,
-        view: &View,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Result<(), Denied> {
+    fn foretell_before(&self, view: &View, date_ns: Option<u64>, now_ns: u64, n: u64) -> Verdict {
         if n > view.window.limit {
             return Err(Denied::never(n, view.window.limit));
         }
@@ -437,7 +367,7 @@ impl Log {
         enough_ns.min(before.since_ns.into())
     }
 
-    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn look_by(&self, date_ns: Option<u64>, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         if n == 0 {
             return Ok(());
         }
@@ -700,12 +630,7 @@ impl Sums for Log {
 
     #[cold]
     #[inline(never)]
-    fn take_otherwise(
-        &self,
-        date_ns: Option<u64>,
-        now_ns: u64,
-        n: u64,
-    ) -> Option<Result<(), Denied>> {
+    fn take_otherwise(&self, date_ns: Option<u64>, now_ns: u64, n: u64) -> Option<Verdict> {
         let view = self.view(now_ns).perhaps_dated(date_ns);
         if !self.is_before_change(&view) {
             return self.take_slowly(view, now_ns, n);

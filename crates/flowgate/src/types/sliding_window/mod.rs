@@ -2,6 +2,7 @@
 
 pub(crate) mod admitted;
 mod builder;
+pub(crate) mod by_sums;
 mod log;
 #[cfg(all(test, flowgate_loom))]
 mod model;
@@ -52,6 +53,10 @@ pub use log::Log;
 /// assert_eq!(limiter.available(), 1); // at 10 s
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// The picture shows all requests in gray and the admitted ones in blue, with a quota of 20 per second:
+///
+/// ![SlidingWindow: 20 in every second][picture]
 ///
 /// # Guarantees
 ///
@@ -140,6 +145,7 @@ pub use log::Log;
 /// # Source
 ///
 /// The sliding window log, as a ring. The module `log` in the source describes the protocol.
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/sliding-window.md"))]
 pub type SlidingWindow = RateLimiter<Log>;
 
 impl SlidingWindow {

@@ -164,25 +164,12 @@ impl Settings {
         let quota = self.quota;
         let burst = quota.burst_units();
         let initial = self.initial.unwrap_or(burst);
-        if initial > burst {
-            return Err(QuotaError::out_of_range(
-                "initial tokens",
-                initial,
-                0,
-                burst,
-            ));
-        }
-        let most_debt = Parameters::most_debt(&quota);
-        if let Some(debt) = self.max_debt.filter(|&debt| debt > most_debt) {
-            return Err(QuotaError::out_of_range(
-                "a maximum debt",
-                debt,
-                0,
-                most_debt,
-            ));
+        QuotaError::in_range("initial tokens", initial, 0, burst)?;
+        if let Some(debt) = self.max_debt {
+            QuotaError::in_range("a maximum debt", debt, 0, Parameters::most_debt(&quota))?;
         }
         if !matches!(self.alignment, Alignment::Free) && self.refill != Refill::Interval {
-            return Err(QuotaError::new(Reason::AlignedWithoutInterval));
+            return Err(QuotaError::new(Reason::ALIGNED_WITHOUT_INTERVAL));
         }
         let aligned_ns = self.alignment.begins_ns(clock);
         let now_ns = clock.latest().as_nanos();

@@ -7,14 +7,14 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{
     Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
 };
-use crate::limiter::reservation::Booking;
+use crate::limiter::reservation::{Booked, Booking};
 use crate::primitive::Ordering;
 use crate::primitive::thread_number::thread_number;
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError};
 use crate::store::word::{Centre, Parameters, Step, View};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use core::time::Duration;
 
 impl<M: Mode> Engine for Bucket<M> {
@@ -47,7 +47,7 @@ impl<M: Mode> Engine for Bucket<M> {
     }
 
     #[inline(always)]
-    fn take_token(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> Result<(), Denied> {
+    fn take_token(&self, now_ns: u64, door: impl Fn() -> Verdict) -> Verdict {
         if M::PAYS_AFTER {
             if self.word.takes_token(now_ns) {
                 return Ok(());
@@ -59,19 +59,14 @@ impl<M: Mode> Engine for Bucket<M> {
     }
 
     #[inline(always)]
-    fn take_units(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+    fn take_units(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> Verdict {
         if M::PAYS_AFTER {
             return self.overdraw(now_ns, n, door);
         }
         self.word.take_units(now_ns, n, door)
     }
 
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict {
         self.grant(now_ns, amount.units(|| self.token()))
     }
 
@@ -79,11 +74,11 @@ impl<M: Mode> Engine for Bucket<M> {
         self.take_up_to(now_ns, n, || Ok(()))
     }
 
-    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+    fn take_up_to(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> u64 {
         self.draw(now_ns, 0, n, door).unwrap_or(0)
     }
 
-    fn available(&self, now_ns: u64, door: impl Fn() -> Result<(), Denied>) -> u64 {
+    fn available(&self, now_ns: u64, door: impl Fn() -> Verdict) -> u64 {
         if let Some(units) = self.word.level(now_ns) {
             return units;
         }
@@ -117,13 +112,13 @@ impl<M: Mode> Engine for Bucket<M> {
     }
 
     /// Takes them as a debt, if the bucket is not in debt and the debt may become that large.
-    fn charge(&self, now_ns: u64, n: u64, door: impl Fn() -> Result<(), Denied>) {
+    fn charge(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) {
         if self.overdraw(now_ns, n, &door).is_err() {
             self.take_up_to(now_ns, n, door);
         }
     }
 
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+    fn grant(&self, at_ns: u64, n: u64) -> Verdict {
         if M::PAYS_AFTER {
             return self.overdraw_units(at_ns, |_| n);
         }
@@ -131,20 +126,14 @@ impl<M: Mode> Engine for Bucket<M> {
     }
 
     /// Takes from a stripe, if there are any.
-    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn take(&self, now_ns: u64, n: u64) -> Verdict {
         match self.word.draw(thread_number(), Some(n)) {
             Some(answer) => answer,
             None => self.grant(now_ns, n),
         }
     }
 
-    fn drain(
-        &self,
-        at_ns: u64,
-        n: u64,
-        level: u128,
-        receipts: &mut [Receipt],
-    ) -> Result<(), Denied> {
+    fn drain(&self, at_ns: u64, n: u64, level: u128, receipts: &mut [Receipt]) -> Verdict {
         let faster = level.clamp(1, self.drain_up_to().into());
         let receipt = self.word.update(at_ns, |view| {
             let parameters = &view.parameters;
@@ -169,7 +158,7 @@ impl<M: Mode> Engine for Bucket<M> {
 
     /// This is exact: while a caller waits, the bucket is never full, so it loses no refill. If the bucket drains faster the
     /// fuller the queue is, the result assumes the highest speed.
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         self.word
             .look(at_ns, |view| self.delay_seen(view, ahead, n))
     }
@@ -196,21 +185,15 @@ impl<M: Mode> Engine for Bucket<M> {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            reserves: Some(self),
-            refunds: Some(self),
-            requotas: Some(self),
-        }
+        Capabilities::default()
+            .reserves(self)
+            .refunds(self)
+            .requotas(self)
     }
 }
 
 impl<M: Mode> Reserves for Bucket<M> {
-    fn reserve(
-        &self,
-        now_ns: u64,
-        n: Option<u64>,
-        max_wait_ns: Option<u128>,
-    ) -> Result<Booking, Denied> {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, max_wait_ns: Option<u128>) -> Booked {
         self.word.update(now_ns, |view| {
             let parameters = &view.parameters;
             let (n, most) = (
@@ -282,7 +265,7 @@ impl<M: Mode> Bucket<M> {
         now_ns: u64,
         min: u64,
         max: u64,
-        door: impl Fn() -> Result<(), Denied>,
+        door: impl Fn() -> Verdict,
     ) -> Result<u64, Denied> {
         if min == 0
             && let Some(n) = self.word.take_up_to(now_ns, max)
@@ -316,12 +299,7 @@ impl<M: Mode> Bucket<M> {
     }
 
     /// Takes `n` units, out of debt and down to the largest debt.
-    pub(super) fn overdraw(
-        &self,
-        now_ns: u64,
-        n: u64,
-        door: impl Fn() -> Result<(), Denied>,
-    ) -> Result<(), Denied> {
+    pub(super) fn overdraw(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> Verdict {
         if n == 0 || self.word.takes(now_ns, n) {
             return Ok(());
         }
@@ -329,11 +307,7 @@ impl<M: Mode> Bucket<M> {
         self.overdraw_units(now_ns, |_| n)
     }
 
-    fn overdraw_units(
-        &self,
-        now_ns: u64,
-        units: impl Fn(&Parameters) -> u64,
-    ) -> Result<(), Denied> {
+    fn overdraw_units(&self, now_ns: u64, units: impl Fn(&Parameters) -> u64) -> Verdict {
         self.word.update(now_ns, |view| {
             let parameters = &view.parameters;
             let (n, most) = (units(parameters), parameters.most_overdrawn());
@@ -362,7 +336,7 @@ impl<M: Mode> Bucket<M> {
     }
 
     /// [`delay`](Supply::delay), as `view` has it.
-    fn delay_seen(&self, view: &View<'_>, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn delay_seen(&self, view: &View<'_>, ahead: u128, n: u64) -> Verdict {
         let parameters = &view.parameters;
         let most = self.most(parameters);
         if n > most {

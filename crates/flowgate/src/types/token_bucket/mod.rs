@@ -41,7 +41,7 @@ use core::time::Duration;
 /// ```text
 ///  tokens
 ///   burst ┤▇▇▇▇▇╮                      ╭▇▇▇▇▇▇   full: what flows in is lost
-///         │     │ 12 at once         ╭─╯
+///         │     │ a burst of 12      ╭─╯
 ///         │     │                 ╭──╯  refills at the rate
 ///         │     ╰╮  ╭╮╭╮╭╮╭╮╭╮╭╮╭─╯
 ///       0 ┤      ╰──╯╰╯╰╯╰╯╰╯╰╯╰╯              empty: one at a time, at the rate
@@ -64,6 +64,10 @@ use core::time::Duration;
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// The picture shows all requests in gray and the admitted ones in blue, with a quota of 20 per second:
+///
+/// ![TokenBucket: a burst of 20, then 20/s][picture]
 ///
 /// # Guarantees
 ///
@@ -123,6 +127,7 @@ use core::time::Duration;
 /// static REPORTS: TokenBucket = TokenBucket::new(Quota::per_minute(60).burst(5));
 /// assert!(REPORTS.try_acquire().is_ok());
 /// ```
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/token-bucket.md"))]
 pub type TokenBucket = RateLimiter<Bucket<Tokens>>;
 
 impl TokenBucket {

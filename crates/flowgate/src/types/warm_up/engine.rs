@@ -6,12 +6,12 @@ use crate::limiter::Snapshot;
 use crate::limiter::engine::{
     Amount, Capabilities, Engine, Refunds, Request, Requotas, Reserves, Times,
 };
-use crate::limiter::reservation::Booking;
+use crate::limiter::reservation::{Booked, Booking};
 use crate::primitive::Ordering;
 use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell::MovingBase as _;
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use core::time::Duration;
 
 impl Engine for Warming {
@@ -41,7 +41,7 @@ impl Engine for Warming {
     }
 
     #[inline(always)]
-    fn decide(&self, now_ns: u64, amount: impl Amount) -> Result<(), Denied> {
+    fn decide(&self, now_ns: u64, amount: impl Amount) -> Verdict {
         self.cell.take(now_ns, |parameters| {
             amount.units(|| parameters.units_per_token)
         })
@@ -64,17 +64,17 @@ impl Engine for Warming {
         }
     }
 
-    fn take(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    fn take(&self, now_ns: u64, n: u64) -> Verdict {
         self.take_turn(now_ns, n)
     }
 
-    fn grant(&self, at_ns: u64, n: u64) -> Result<(), Denied> {
+    fn grant(&self, at_ns: u64, n: u64) -> Verdict {
         self.take_turn(at_ns, n)
     }
 
     /// It is exact if no waiter is ahead. Otherwise it treats the waiters ahead as one request. That is a lower bound: it is
     /// shorter only by what is rounded up for each of them, to a tick and to a nanosecond.
-    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Result<(), Denied> {
+    fn delay(&self, at_ns: u64, ahead: u128, n: u64) -> Verdict {
         let (parameters, state) = self.cell.view_state();
         let alone = parameters.take(state, at_ns, n).map(|_| ());
         if ahead == 0 || alone.is_err_and(|denied| denied.is_never()) {
@@ -96,21 +96,15 @@ impl Engine for Warming {
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        Capabilities {
-            reserves: Some(self),
-            refunds: Some(self),
-            requotas: Some(self),
-        }
+        Capabilities::default()
+            .reserves(self)
+            .refunds(self)
+            .requotas(self)
     }
 }
 
 impl Reserves for Warming {
-    fn reserve(
-        &self,
-        now_ns: u64,
-        n: Option<u64>,
-        max_wait_ns: Option<u128>,
-    ) -> Result<Booking, Denied> {
+    fn reserve(&self, now_ns: u64, n: Option<u64>, max_wait_ns: Option<u128>) -> Booked {
         self.cell.update_state(|parameters, state| {
             let (curve, n) = (&parameters.curve, n.unwrap_or(parameters.units_per_token));
             if n > parameters.burst_units {

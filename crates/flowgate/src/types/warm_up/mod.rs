@@ -52,6 +52,10 @@ pub use warming::Warming;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// The picture shows all requests in gray and the admitted ones in blue, with a quota of 20 per second:
+///
+/// ![WarmUp: slower after a rest][picture]
+///
 /// # Guarantees
 ///
 /// [The guide](crate::guide::guarantees) defines C1 to C9.
@@ -209,6 +213,7 @@ pub use warming::Warming;
 /// - A warm-up of 0, or a tiny one, does not divide zero by zero.
 /// - `n` has a bound.
 /// - Units can be returned, by [cancel](crate::Reservation::cancel) and [`refund`](RateLimiter::refund).
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/warm-up.md"))]
 pub type WarmUp = RateLimiter<Warming>;
 
 impl WarmUp {

@@ -156,10 +156,7 @@ impl Parameters {
         warm_up: Duration,
         cold_factor: u32,
     ) -> Result<Self, QuotaError> {
-        if cold_factor == 0 {
-            let max = u64::from(u32::MAX);
-            return Err(QuotaError::out_of_range("a cold factor", 0, 1, max));
-        }
+        QuotaError::in_range("a cold factor", cold_factor.into(), 1, u32::MAX.into())?;
         let ratio = quota.ratio();
         let mut curve = Curve {
             unit_ticks: ratio.nanos,
@@ -168,14 +165,7 @@ impl Parameters {
         };
         let most_ns = most_warm_up_ticks(&curve) / ratio.units;
         let warm_up_ns = u64::try_from(warm_up.as_nanos()).unwrap_or(u64::MAX);
-        if warm_up_ns > most_ns {
-            return Err(QuotaError::out_of_range(
-                "a warm-up in nanoseconds",
-                warm_up_ns,
-                0,
-                most_ns,
-            ));
-        }
+        QuotaError::in_range("a warm-up in nanoseconds", warm_up_ns, 0, most_ns)?;
         curve.warm_up_ticks = warm_up_ns * ratio.units;
         Ok(Self {
             curve,

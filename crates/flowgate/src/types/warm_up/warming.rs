@@ -7,7 +7,7 @@ use crate::queue::Receipt;
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell::MovingBase as _;
 use crate::store::cell::{Cell, Parameters as _};
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use core::time::Duration;
 
 /// A rate that ramps up from cold.
@@ -65,7 +65,7 @@ impl Warming {
     }
 
     /// Takes `n` units at `now_ns`, and keeps what is needed to undo the grant.
-    pub(super) fn take_turn(&self, now_ns: u64, n: u64) -> Result<(), Denied> {
+    pub(super) fn take_turn(&self, now_ns: u64, n: u64) -> Verdict {
         let receipt = self.cell.update_state(|parameters, state| {
             match parameters.take(state, now_ns, n) {
                 Ok(Some(taken)) => {

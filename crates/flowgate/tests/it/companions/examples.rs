@@ -52,10 +52,10 @@ async fn a_worker_pool_shrinks_while_it_works() {
     assert_eq!(
         starts(0),
         [
-            "job 1 starts, 1 run",
-            "job 2 starts, 2 run",
-            "job 3 starts, 3 run",
-            "job 4 starts, 4 run"
+            "job 1 starts, 1 running",
+            "job 2 starts, 2 running",
+            "job 3 starts, 3 running",
+            "job 4 starts, 4 running"
         ]
     );
     assert_eq!(starts(100).len(), 4);
@@ -63,7 +63,7 @@ async fn a_worker_pool_shrinks_while_it_works() {
     assert_eq!(starts(200).len(), 2);
     assert_eq!(
         starts(300),
-        ["job 11 starts, 2 run", "job 12 starts, 2 run"]
+        ["job 11 starts, 2 running", "job 12 starts, 2 running"]
     );
     let order = log
         .iter()

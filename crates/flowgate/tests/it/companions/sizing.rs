@@ -225,7 +225,7 @@ fn bad_input_names_value_and_range() {
     let limit = |limit: &str| format!("a limit of {limit} is out of range: 1 to 2147483647");
     let load = |load: &str| {
         format!(
-            "an offered load of {load} calls at once takes a limit out of range: it is at most 2147483647"
+            "an offered load of {load} concurrent calls takes a limit out of range: it is at most 2147483647"
         )
     };
     let latency = String::from("a mean latency of 0 is out of range: it must be 1ns or more");

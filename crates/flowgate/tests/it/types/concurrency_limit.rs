@@ -92,7 +92,7 @@ fn more_than_the_limit_is_refused_for_ever_and_never_waits() {
     assert!(denied.is_never());
     assert_eq!(
         denied.to_string(),
-        "6 can never be granted: the most at once is 5"
+        "6 can never be granted: the maximum is 5"
     );
     assert!(
         Task::start(limit.acquire().n(6))
@@ -604,7 +604,7 @@ fn those_who_ask_for_more_than_a_smaller_limit_are_refused() {
     assert!(first.run() && first.denied().unwrap().is_never());
     assert_eq!(
         first.denied().unwrap().to_string(),
-        "4 can never be granted: the most at once is 2"
+        "4 can never be granted: the maximum is 2"
     );
     assert!(second.run() && second.denied().unwrap().is_never());
     assert!(!third.run());

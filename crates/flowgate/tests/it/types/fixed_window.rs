@@ -92,7 +92,7 @@ fn what_a_window_cannot_have_is_refused() {
     let error = |text: &str| builder(text).build().unwrap_err().to_string();
     assert_eq!(
         error("100/s burst 20"),
-        "invalid quota: a window has no burst, and one of 20 was set; all of its count, and no more, can be taken at once",
+        "invalid quota: a window has no burst, and one of 20 was set; its whole count can be taken in one burst",
     );
     assert_eq!(
         error("281474976710656/281474976710656ns"),

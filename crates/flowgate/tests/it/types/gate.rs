@@ -324,10 +324,10 @@ fn what_can_never_be_is_told_in_the_tokens_that_were_asked_for() {
     let bucket = TokenBucket::builder(quota).clock(&time).build().unwrap();
     let gate = Gate::builder().limit("rate", bucket).build().unwrap();
     let denied = gate.try_acquire_n(7).unwrap_err();
-    let told = "7 can never be granted: the most at once is 4";
+    let told = "7 can never be granted: the maximum is 4";
     assert_eq!(denied.to_string(), told);
     let denied = gate.try_acquire_n(u64::MAX).unwrap_err();
-    let told = "18446744073709551615 can never be granted: the most at once is 4";
+    let told = "18446744073709551615 can never be granted: the maximum is 4";
     assert_eq!(denied.to_string(), told);
 }
 
@@ -340,7 +340,7 @@ fn the_most_where_the_next_caller_pays_is_the_burst_and_the_debt() {
     let gate = gate.build().unwrap();
     for n in [9, u64::MAX] {
         let told = gate.try_acquire_n(n).unwrap_err().to_string();
-        assert!(told.ends_with("the most at once is 8"), "{told}");
+        assert!(told.ends_with("the maximum is 8"), "{told}");
     }
 }
 

@@ -127,7 +127,7 @@ fn c1_the_debt_has_a_bound() {
     let denied = limiter.try_acquire_n(9).unwrap_err();
     assert_eq!(
         denied.to_string(),
-        "9 can never be granted: the most at once is 8"
+        "9 can never be granted: the maximum is 8"
     );
     limiter.try_acquire_n(8).unwrap();
     // 4 while 3 are owed is too deep now, and for as long as less than one is there.

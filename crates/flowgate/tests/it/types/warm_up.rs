@@ -342,7 +342,7 @@ fn amounts() {
     assert!(denied.is_never());
     assert_eq!(
         denied.to_string(),
-        "401 can never be granted: the most at once is 400"
+        "401 can never be granted: the maximum is 400"
     );
     assert!(
         limiter

@@ -70,7 +70,7 @@ use super::layout::{Act, Narrow, Shared};
 use super::{Layout, Parameters, Raw, Rule, View, Word};
 use crate::clock::Clock;
 use crate::primitive::Ordering;
-use crate::verdict::Denied;
+use crate::verdict::{Denied, Verdict};
 use alloc::sync::Arc;
 use core::any::Any;
 use stripe::Held;
@@ -87,14 +87,14 @@ struct Seen {
 pub trait Centre {
     /// Takes `units` (`None`: one token), from the stripe of this number or from the shared state, and fills the stripe with as
     /// many more as it may need soon. Returns `None` if the request must be decided without stripes.
-    fn draw(&self, stripe: usize, units: Option<u64>) -> Option<Result<(), Denied>>;
+    fn draw(&self, stripe: usize, units: Option<u64>) -> Option<Verdict>;
 
     /// Returns whether stripes are ever filled.
     fn is_shared(&self) -> bool;
 }
 
 impl<R: Rule> Centre for Word<R> {
-    fn draw(&self, stripe: usize, units: Option<u64>) -> Option<Result<(), Denied>> {
+    fn draw(&self, stripe: usize, units: Option<u64>) -> Option<Verdict> {
         let stripes = self.stripes()?;
         let own = stripe & (stripes.len() - 1);
         if stripes.get(own).take_some(|| self.cost(units)) {

@@ -1,5 +1,4 @@
-//! [`register_metrics`]: what an observed limiter counts, as instruments of a meter.
-
+use super::{LIMITER, REASON, counter};
 use flowgate::{ObservedCounts, Refusals, Waits};
 use opentelemetry::metrics::Meter;
 use opentelemetry::{KeyValue, StringValue};
@@ -25,19 +24,21 @@ const BOUNDS: [(Duration, &str); 14] = [
     (Duration::MAX, "+Inf"),
 ];
 
-/// **Reports the counts of an [`Observed`](flowgate::Observed) limiter** as OpenTelemetry metrics of `meter`.
+/// **Reports the counts of an [`Observed`](flowgate::Observed)** as OpenTelemetry metrics of `meter`.
+///
+/// It may be a limiter, a concurrency limit, a [`Gate`](flowgate::Gate), a table of keys or a keyed gate.
 ///
 /// The instruments read the counts whenever a reader of the meter's provider collects. `limiter` is the limiter's name in
 /// the attributes.
 ///
 /// | metric | instrument | attributes |
 /// |---|---|---|
-/// | `flowgate.admitted` | counter of operations | `limiter` |
-/// | `flowgate.admitted_units` | counter of units | `limiter` |
-/// | `flowgate.refused` | counter of operations | `limiter`, `reason` |
-/// | `flowgate.abandoned` | counter of operations | `limiter` |
-/// | `flowgate.waiting` | up-down counter of operations | `limiter` |
-/// | `flowgate.waits` | counter of operations | `limiter`, `le` |
+/// | `flowgate.admitted` | counter of operations | `flowgate.limiter` |
+/// | `flowgate.admitted_units` | counter of units | `flowgate.limiter` |
+/// | `flowgate.refused` | counter of operations | `flowgate.limiter`, `flowgate.reason` |
+/// | `flowgate.abandoned` | counter of operations | `flowgate.limiter` |
+/// | `flowgate.waiting` | up-down counter of operations | `flowgate.limiter` |
+/// | `flowgate.waits` | counter of operations | `flowgate.limiter`, `le` |
 ///
 /// The reasons have the names of the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`,
 /// `deadline`, `cancelled`, `table_full`. All instruments are observable: the limiter's operations cost no more than
@@ -77,7 +78,8 @@ const BOUNDS: [(Duration, &str); 14] = [
 /// # Waits
 ///
 /// OpenTelemetry has no observable histogram. So there are counters from which a monitoring system computes one. Each
-/// counts the waits of at most `le` seconds, as in Prometheus, whose `histogram_quantile` accepts them.
+/// counts the waits of at most `le` seconds, as in Prometheus, whose `histogram_quantile` accepts them. So this attribute alone
+/// has no namespace.
 ///
 /// The counters are cumulative: do not add those of several `le`. The counter of `+Inf` counts all waits. The other values
 /// of `le` are 1, 2.5, 5, 10, 25, 50, 100, 250 and 500 milliseconds, 1, 2.5, 5 and 10 seconds. A wait may count as up to
@@ -86,16 +88,13 @@ pub fn register_metrics<F>(meter: &Meter, limiter: impl Into<StringValue>, read:
 where
     F: Fn() -> (ObservedCounts, Waits) + Send + Sync + 'static,
 {
-    let limiter = KeyValue::new("limiter", limiter.into());
+    let limiter = KeyValue::new(LIMITER, limiter.into());
     let read = Arc::new(read);
     let count = |name, unit, description, count: fn(&ObservedCounts) -> u64| {
         let (read, of) = (Arc::clone(&read), [limiter.clone()]);
-        meter
-            .u64_observable_counter(name)
-            .with_unit(unit)
-            .with_description(description)
-            .with_callback(move |counter| counter.observe(count(&read().0), &of))
-            .build();
+        counter(meter, name, unit, description, move |counter| {
+            counter.observe(count(&read().0), &of);
+        });
     };
     count(
         "flowgate.admitted",
@@ -126,18 +125,19 @@ where
 {
     let of = Refusals::default()
         .by_name()
-        .map(|(reason, _)| [limiter.clone(), KeyValue::new("reason", reason)]);
-    meter
-        .u64_observable_counter("flowgate.refused")
-        .with_unit("{operation}")
-        .with_description("Operations that were refused.")
-        .with_callback(move |counter| {
+        .map(|(reason, _)| [limiter.clone(), KeyValue::new(REASON, reason)]);
+    counter(
+        meter,
+        "flowgate.refused",
+        "{operation}",
+        "Operations that were refused.",
+        move |counter| {
             let (counts, _) = read();
             for (attributes, (_, count)) in of.iter().zip(counts.refused.by_name()) {
                 counter.observe(count, attributes);
             }
-        })
-        .build();
+        },
+    );
 }
 
 fn waiting<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
@@ -164,18 +164,19 @@ where
         let attributes = [limiter.clone(), KeyValue::new("le", le)];
         (bound, attributes, Growing::default())
     });
-    meter
-        .u64_observable_counter("flowgate.waits")
-        .with_unit("{operation}")
-        .with_description("Waits for a turn that was granted, and that took at most `le` seconds.")
-        .with_callback(move |counter| {
+    counter(
+        meter,
+        "flowgate.waits",
+        "{operation}",
+        "Waits for a turn that was granted, and that took at most `le` seconds.",
+        move |counter| {
             let (_, waits) = read();
             for (bound, attributes, reported) in &of {
                 let within = within(&waits, *bound);
                 counter.observe(reported.at_least(within), attributes);
             }
-        })
-        .build();
+        },
+    );
 }
 
 /// How many were surely no longer than `bound`.

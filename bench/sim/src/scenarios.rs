@@ -1,0 +1,93 @@
+//! Scenarios of the benchmark.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate::{Keyed, LeakyBucket, ManualClock, Quota, TokenBucket};
+use flowgate_schedule::Schedule;
+use flowgate_sim::{Arrivals, Distribution, Keys, LimiterPolicy, Server, Simulation, Traffic};
+
+/// Requests per second.
+const RATE: u64 = 100_000;
+const MILLI: Duration = Duration::from_millis(1);
+
+/// A simulation and its policy.
+pub struct Scenario {
+    pub name: &'static str,
+    simulation: Simulation,
+    policy: Box<dyn Fn(&ManualClock) -> LimiterPolicy>,
+}
+
+impl Scenario {
+    /// Runs it, and returns the number of events.
+    pub fn run(&self) -> u64 {
+        let outcome = self
+            .simulation
+            .run(self.name, |time| Ok::<_, Infallible>((self.policy)(time)));
+        let Ok(outcome) = outcome;
+        outcome.events
+    }
+}
+
+/// All scenarios, with `requests` requests each.
+pub fn all(requests: u64) -> Vec<Scenario> {
+    let schedule = Schedule::poisson(Quota::per_second(RATE), 1, requests).expect("a schedule");
+    let duration = Duration::from_secs(1 + 2 * requests / RATE);
+    let simulation = |traffic| Simulation::new(1, duration).traffic(traffic);
+    let poisson = || Traffic::new("poisson", Arrivals::Scheduled(schedule.clone()));
+    let bucket = |time: &ManualClock| {
+        let bucket = TokenBucket::builder(Quota::per_second(RATE * 9 / 10).burst(100)).clock(time);
+        LimiterPolicy::rate(Arc::new(bucket.build().expect("a bucket")))
+    };
+    let queue = |time: &ManualClock| {
+        let queue = LeakyBucket::builder(Quota::per_second(RATE * 9 / 10)).clock(time);
+        LimiterPolicy::rate(Arc::new(queue.build().expect("a limiter"))).wait(MILLI)
+    };
+    let keyed = |time: &ManualClock| {
+        let keyed = Keyed::token_bucket(Quota::per_second(10).burst(20)).clock(time);
+        LimiterPolicy::keyed(flowgate::AnyKeyed::TokenBucket(Arc::new(
+            keyed.capacity(1_000_000).expect("a limiter"),
+        )))
+    };
+    // 0.9 of its capacity, after the bucket.
+    let service = Distribution::exponential(Duration::from_secs(20) / RATE as u32);
+    // As many users as the bare heap has pending events, who ask RATE times a second.
+    let think = Distribution::exponential(Duration::from_secs(10_000) / RATE as u32);
+    let users = Traffic::new(
+        "users",
+        Arrivals::Closed {
+            users: 10_000,
+            think,
+        },
+    );
+    let closed =
+        Simulation::new(1, Duration::from_secs_f64(requests as f64 / RATE as f64)).traffic(users);
+    vec![
+        scenario("token bucket", simulation(poisson()), bucket),
+        scenario(
+            "token bucket and server",
+            simulation(poisson()).server(Server::new(20, service)),
+            bucket,
+        ),
+        scenario("waits for a leaky bucket", simulation(poisson()), queue),
+        scenario(
+            "a million keys",
+            simulation(poisson().keys(Keys::zipf(1_000_000, 1.1))),
+            keyed,
+        ),
+        scenario("10,000 users", closed, bucket),
+    ]
+}
+
+fn scenario(
+    name: &'static str,
+    simulation: Simulation,
+    policy: impl Fn(&ManualClock) -> LimiterPolicy + 'static,
+) -> Scenario {
+    Scenario {
+        name,
+        simulation,
+        policy: Box::new(policy),
+    }
+}

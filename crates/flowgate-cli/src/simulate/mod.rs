@@ -1,0 +1,206 @@
+//! `flowgate simulate`: runs the limits of a scenario, and writes what came of them.
+
+mod report;
+pub(crate) mod suggestion;
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flowgate_sim::{PreparedScenario, Progress, RunOutcome, Scenario, ScenarioError};
+
+use crate::exit::{Exit, Refusal, complain, print};
+use crate::interrupt::Interrupts;
+use crate::reports::Sink;
+use report::{Comparison, Description, TextStyle};
+
+/// Time between two lines of progress.
+const BETWEEN: Duration = Duration::from_millis(200);
+/// A run that is faster shows no progress.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Open destinations of the report.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    pub(crate) html: Option<Sink>,
+    pub(crate) svg: Option<Sink>,
+    pub(crate) png: Option<Sink>,
+    pub(crate) json: Option<Sink>,
+    pub(crate) csv: Option<Sink>,
+    /// Whether the table is not printed.
+    pub(crate) is_quiet: bool,
+}
+
+/// Runs each limit of the scenario, and writes the reports. Ctrl-C ends the run, and what there is by then is written.
+pub(crate) fn show(scenario: &Scenario, reports: Reports) -> Result<Exit, Refusal> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    end_on_ctrl_c(&interrupt)
+        .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))?;
+    let status = Arc::new(Status::new(!reports.is_quiet && stderr().is_terminal()));
+    let prepared = scenario
+        .prepare(&mut |progress| {
+            let (lines, requests) = (progress.lines, progress.requests);
+            status.show(&format_args!("read {lines} lines, {requests} requests"));
+        })
+        .map_err(usage)?;
+    status.clear();
+    warn(&prepared);
+    let running = Arc::clone(&status);
+    let prepared =
+        prepared
+            .interrupt(Arc::clone(&interrupt))
+            .on_progress(move |progress: Progress| {
+                let (now, events) = (progress.now.as_secs(), progress.events);
+                running.show(&format_args!("{now} s simulated, {events} events"));
+            });
+    let mut outcomes: Vec<RunOutcome> = Vec::new();
+    for limit in &scenario.limits {
+        if interrupt.load(Ordering::Relaxed) {
+            break;
+        }
+        let outcome = prepared.run(limit).map_err(usage)?;
+        status.clear();
+        outcomes.push(outcome);
+    }
+    let description = Description {
+        title: title(scenario),
+        scenario: scenario.to_toml(),
+        seed: scenario.seed,
+    };
+    let name = |key| prepared.key_name(key).into_owned();
+    write(&Comparison::new(&description, &outcomes, name), reports)?;
+    Ok(match interrupt.load(Ordering::Relaxed) {
+        true => Exit::Interrupted,
+        false => Exit::Success,
+    })
+}
+
+/// The name of the scenario, or its arrivals.
+fn title(scenario: &Scenario) -> String {
+    let arrivals = scenario.traffic.iter();
+    let arrivals = arrivals.map(|source| source.arrivals.to_string());
+    let arrivals = || arrivals.collect::<Vec<_>>().join(", ");
+    scenario.name.clone().unwrap_or_else(arrivals)
+}
+
+fn usage(error: ScenarioError) -> Refusal {
+    Refusal::usage(error.to_string())
+}
+
+fn write(comparison: &Comparison, reports: Reports) -> Result<(), Refusal> {
+    let files = [
+        &reports.html,
+        &reports.svg,
+        &reports.png,
+        &reports.json,
+        &reports.csv,
+    ];
+    let takes_stdout = files.iter().any(|sink| matches!(sink, Some(Sink::Stdout)));
+    if !reports.is_quiet && !takes_stdout {
+        print(&comparison.to_text(TextStyle::of_stdout()))?;
+    }
+    if let Some(sink) = reports.html {
+        sink.write(comparison.to_html())?;
+    }
+    if let Some(sink) = reports.svg {
+        sink.write(comparison.to_svg())?;
+    }
+    if let Some(sink) = reports.png {
+        let png = comparison
+            .to_png()
+            .map_err(|error| Refusal::could_not_run(format!("cannot draw the PNG: {error}")))?;
+        sink.write(png)?;
+    }
+    if let Some(sink) = reports.json {
+        sink.write(comparison.to_json())?;
+    }
+    match reports.csv {
+        Some(sink) => sink.write(comparison.to_csv()),
+        None => Ok(()),
+    }
+}
+
+/// Reports the lines of a log that were skipped.
+fn warn(prepared: &PreparedScenario) {
+    for log in prepared.logs() {
+        let malformed = &log.malformed;
+        if malformed.count == 0 {
+            continue;
+        }
+        let (count, lines) = (malformed.count, log.lines);
+        complain(&format_args!(
+            "skipped {count} of {lines} lines of the log:"
+        ));
+        for line in &malformed.first {
+            complain(&format_args!(
+                "  line {}: {}: {}",
+                line.number, line.reason, line.text
+            ));
+        }
+    }
+}
+
+/// Sets `interrupt` at the first request to end; the second ends the process with exit code 130.
+fn end_on_ctrl_c(interrupt: &Arc<AtomicBool>) -> std::io::Result<()> {
+    let mut interrupts = Interrupts::new()?;
+    let interrupt = Arc::clone(interrupt);
+    let ending = move || {
+        interrupts.wait();
+        interrupt.store(true, Ordering::Relaxed);
+        interrupts.wait();
+        std::process::exit(130);
+    };
+    thread::Builder::new()
+        .name("flowgate-ctrl-c".to_owned())
+        .spawn(ending)?;
+    Ok(())
+}
+
+/// A line on standard error that is replaced, for what takes longer than a second.
+struct Status {
+    is_shown: bool,
+    line: Mutex<Line>,
+}
+
+struct Line {
+    shown_next: Instant,
+    is_dirty: bool,
+}
+
+impl Status {
+    fn new(is_shown: bool) -> Self {
+        let line = Line {
+            shown_next: Instant::now() + PATIENCE,
+            is_dirty: false,
+        };
+        Self {
+            is_shown,
+            line: Mutex::new(line),
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn show(&self, text: &dyn Display) {
+        if !self.is_shown {
+            return;
+        }
+        let (mut line, now) = (self.line(), Instant::now());
+        if now >= line.shown_next {
+            line.shown_next = now + BETWEEN;
+            line.is_dirty = true;
+            let _ = stderr().write_all(format!("\r\x1b[K{text}").as_bytes());
+        }
+    }
+
+    fn clear(&self) {
+        if std::mem::take(&mut self.line().is_dirty) {
+            let _ = stderr().write_all(b"\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Reads TOML: an error has its line, and the known key that is closest to an unknown one.
+
+use super::{Scenario, ScenarioError};
+
+/// How similar two keys are at least, from 0 to 1, so that one may be a misspelling of the other.
+const SIMILAR: f64 = 0.7;
+
+pub(super) fn scenario(text: &str) -> Result<Scenario, ScenarioError> {
+    toml::from_str(text).map_err(|error| {
+        let message = in_one_line(error.message());
+        let message = with_nearest(&message).unwrap_or(message);
+        match error.span() {
+            Some(span) => {
+                let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
+                ScenarioError::new(format!("line {line}: {message}"))
+            }
+            None => ScenarioError::new(message),
+        }
+    })
+}
+
+fn in_one_line(message: &str) -> String {
+    message.lines().collect::<Vec<_>>().join(", ")
+}
+
+/// Serde lists the known keys: ``unknown field `limter`, expected one of `limit`, `seed` ``.
+fn with_nearest(message: &str) -> Option<String> {
+    let names: Vec<&str> = message
+        .strip_prefix("unknown field ")?
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .collect();
+    let (unknown, known) = names.split_first()?;
+    let similarity = |name: &&&str| strsim::jaro_winkler(unknown, name);
+    let nearest = known
+        .iter()
+        .filter(|name| similarity(name) >= SIMILAR)
+        .max_by(|one, other| similarity(one).total_cmp(&similarity(other)));
+    Some(match nearest {
+        Some(nearest) => format!("unknown key '{unknown}'; write '{nearest}'"),
+        None => format!("unknown key '{unknown}'; write one of {}", known.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_has_its_line_and_the_nearest_known_one() {
+        for (text, expected) in [
+            (
+                "seed = 1\nduratoin = '1s'",
+                "line 2: unknown key 'duratoin'; write 'duration'",
+            ),
+            (
+                "[[limt]]\nlimiter = 'none'",
+                "line 1: unknown key 'limt'; write 'limit'",
+            ),
+            (
+                "[server]\nworkers = 1\nservice = '1ms'\nqueu = 3",
+                "line 4: unknown key 'queu'; write 'queue'",
+            ),
+        ] {
+            assert_eq!(scenario(text).expect_err(text).to_string(), expected);
+        }
+        let error = scenario("zzz = 1").expect_err("unknown").to_string();
+        assert!(
+            error.starts_with("line 1: unknown key 'zzz'; write one of name, "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_has_its_line_and_what_to_write() {
+        for (text, expected) in [
+            ("seed = 1\nduration = 'long'", "line 2: "),
+            ("[[traffic]]\narrivals = 'poison 5/s'", "line 2: "),
+            ("[[limit]]\nlimiter = 'tokn 5/s'", "line 2: "),
+            ("[server]\nworkers = 0\nservice = '1ms'", "line 2: "),
+            ("[server]\nworkers = 1\nservice = 'slow'", "line 3: "),
+            (
+                "[[fault]]\nkind = 'capacity 0%'\nat = '1s'\nlasts = '1s'",
+                "line 2: ",
+            ),
+        ] {
+            let error = scenario(text).expect_err(text).to_string();
+            assert!(error.starts_with(expected), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

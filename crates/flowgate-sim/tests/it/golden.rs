@@ -1,0 +1,243 @@
+//! Hashes of whole runs, which no change of the engine may move.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate::{Clock, ConcurrencyLimit, Gate, KeyedLimiterConfig, LimiterConfig, ManualClock};
+use flowgate_schedule::Schedule;
+use flowgate_sim::{
+    Arrivals, Contention, Distribution, Fault, FaultKind, Keys, LimiterPolicy, QueueOrder,
+    Recorded, Retries, RunOutcome, Server, Simulation, Traffic,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
+
+fn poisson(per_second: u64, seed: u64) -> Arrivals {
+    let rate = flowgate::Quota::per_second(per_second);
+    Arrivals::Scheduled(Schedule::poisson(rate, seed, per_second * 10).expect("a schedule"))
+}
+
+fn server(workers: u32) -> Server {
+    Server::new(workers, Distribution::exponential(10 * MILLI))
+}
+
+fn limiter(text: &str) -> impl Fn(&ManualClock) -> LimiterPolicy {
+    let config: LimiterConfig = text.parse().expect("a limiter");
+    move |time| LimiterPolicy::rate(config.build_on(Clock::from(time)).expect("a limiter"))
+}
+
+fn keyed(text: &str) -> impl Fn(&ManualClock) -> LimiterPolicy {
+    let config: KeyedLimiterConfig = text.parse().expect("a limiter");
+    move |time| LimiterPolicy::keyed(config.build_on(time, 4_000).expect("a limiter"))
+}
+
+fn permits(limit: u32) -> impl Fn(&ManualClock) -> LimiterPolicy {
+    move |time| {
+        let limit = ConcurrencyLimit::builder(limit).clock(time).build();
+        LimiterPolicy::concurrency(Arc::new(limit.expect("a limit")))
+    }
+}
+
+fn gate(time: &ManualClock) -> LimiterPolicy {
+    let quota = "150/s burst 20".parse().expect("a quota");
+    let bucket = flowgate::TokenBucket::builder(quota).clock(time).build();
+    let limit = ConcurrencyLimit::builder(5).clock(time).build();
+    let gate = Gate::builder()
+        .limit("rate", bucket.expect("a bucket"))
+        .limit("slots", limit.expect("a limit"));
+    LimiterPolicy::gate(Arc::new(gate.build().expect("a gate")))
+}
+
+fn simulation(traffic: Traffic) -> Simulation {
+    Simulation::new(1, 10 * SECOND).traffic(traffic)
+}
+
+fn assert_hash(
+    name: &str,
+    simulation: Simulation,
+    policy: impl Fn(&ManualClock) -> LimiterPolicy,
+    expected: &str,
+) {
+    let run = |simulation: &Simulation| -> RunOutcome {
+        let outcome = simulation.run(name, |time| Ok::<_, Infallible>(policy(time)));
+        outcome.expect("infallible")
+    };
+    let outcome = run(&simulation);
+    let counts = outcome.counts;
+    let told = format!(
+        "{:016x} {} {} {} {} {} {} {}",
+        outcome.hash(),
+        counts.attempts,
+        counts.admitted,
+        counts.waited,
+        counts.in_time,
+        counts.late,
+        counts.failed,
+        counts.unfinished
+    );
+    assert_eq!(told, expected, "{name}");
+}
+
+#[test]
+fn runs_with_a_server_have_the_same_hash() {
+    let users = |per_second| Traffic::new("users", poisson(per_second, 3));
+    assert_hash(
+        "no queue",
+        simulation(users(300)).server(server(2).queue(0)),
+        limiter("token 200/s burst 20"),
+        "4471aacba493cf70 2986 2016 0 1319 0 1667 0",
+    );
+    let lifo = server(2)
+        .queue(50)
+        .order(QueueOrder::Lifo)
+        .drops_expired(true)
+        .delay(3 * MILLI);
+    let hasty = users(300)
+        .deadline(100 * MILLI)
+        .retries(Retries::new(3, 20 * MILLI).budget(0.2));
+    assert_hash(
+        "lifo",
+        simulation(hasty.clone()).server(lifo),
+        permits(40),
+        "7a6ecd801fcc3b60 3317 2637 0 1934 15 349 0",
+    );
+    let contention = Contention {
+        sigma: 0.1,
+        kappa: 0.01,
+    };
+    let shared = server(30).contention(contention).queue(100);
+    assert_hash(
+        "shared",
+        simulation(hasty).server(shared),
+        permits(60),
+        "48b8e3b711f548af 3250 2719 0 1381 1338 267 0",
+    );
+    let faulty = [
+        Fault::new(FaultKind::Capacity(0.5), SECOND, SECOND),
+        Fault::new(FaultKind::Service(2.0), 3 * SECOND, SECOND),
+        Fault::new(FaultKind::Pause, 5 * SECOND, 500 * MILLI),
+        Fault::new(FaultKind::Outage, 7 * SECOND, SECOND),
+    ];
+    for (name, server, expected) in [
+        (
+            "faults",
+            server(4),
+            "4abe812e4c43334a 4745 3808 0 2604 0 382 0",
+        ),
+        (
+            "shared faults",
+            server(4).contention(contention),
+            "2c386fb687c2fd35 6596 3540 0 2190 0 787 9",
+        ),
+    ] {
+        let users = users(300).retries(Retries::new(4, 50 * MILLI));
+        let simulation = faulty
+            .iter()
+            .fold(simulation(users).server(server), |simulation, fault| {
+                simulation.fault(*fault)
+            });
+        assert_hash(name, simulation.drain(100 * MILLI), permits(50), expected);
+    }
+}
+
+#[test]
+fn runs_with_waits_have_the_same_hash() {
+    let users = || Traffic::new("users", poisson(300, 5));
+    let patient = |policy: LimiterPolicy| policy.wait(200 * MILLI);
+    assert_hash(
+        "leaky",
+        simulation(users()),
+        |time| patient(limiter("leaky 200/s")(time)),
+        "f2558972e5fc0066 2982 2038 2037 2038 0 944 0",
+    );
+    assert_hash(
+        "sliding",
+        simulation(users().cost(2)),
+        |time| patient(limiter("sliding 300/s")(time)),
+        "780db25d86898914 2982 1551 1401 1551 0 1431 0",
+    );
+    let hasty = users()
+        .deadline(150 * MILLI)
+        .retries(Retries::new(3, 20 * MILLI));
+    assert_hash(
+        "permits",
+        simulation(hasty.clone()).server(server(2)),
+        |time| patient(permits(2)(time)),
+        "afb2ab4bd1a046cc 2982 2067 2976 1080 987 915 0",
+    );
+    assert_hash(
+        "gate",
+        simulation(hasty.clone()).server(server(4)),
+        |time| patient(gate(time)),
+        "ffd4c83082de7a5a 5864 1541 1518 515 1026 1441 0",
+    );
+    assert_hash(
+        "keyed",
+        simulation(hasty.keys(Keys::zipf(100, 1.1))),
+        |time| patient(keyed("keyed token 5/s burst 5")(time)),
+        "01e22fc0371f50d3 4730 1625 349 1625 0 1357 0",
+    );
+}
+
+#[test]
+fn runs_of_many_kinds_of_traffic_have_the_same_hash() {
+    let closed = |users, think: &str| Arrivals::Closed {
+        users,
+        think: think.parse().expect("a distribution"),
+    };
+    let think = Traffic::new("think", closed(100, "exponential 200ms")).deadline(SECOND);
+    assert_hash(
+        "closed",
+        simulation(think).server(server(3)),
+        limiter("token 250/s burst 20"),
+        "3b2e874798702eb6 4717 2516 0 2516 0 2201 0",
+    );
+    let recorded: Arc<[Recorded]> = (0..2_000_u64)
+        .map(|n| Recorded {
+            at: n.pow(2) as u32 * Duration::from_micros(2),
+            key: n % 7 * 1_000_000_007,
+            cost: 1 + n % 3,
+        })
+        .collect();
+    let log = Traffic::new("log", Arrivals::Recorded(recorded));
+    assert_hash(
+        "log",
+        simulation(log),
+        keyed("keyed token 50/s burst 20"),
+        "11a110807fd09326 2000 1498 0 1498 0 502 0",
+    );
+    let noisy = simulation(Traffic::new("tenant", poisson(50, 2)).keys(Keys::uniform(10)))
+        .traffic(
+            Traffic::new("noisy", poisson(400, 3))
+                .cost(2)
+                .retries(Retries::new(5, 10 * MILLI).heeds_retry_after(false)),
+        )
+        .server(server(3));
+    for (text, expected) in [
+        ("fixed 200/s", "6c80d0bc5a24dc8d 17400 1067 0 1067 0 3399 0"),
+        (
+            "segmented 200/s",
+            "a0e7e9b088083363 17928 1009 0 1009 0 3457 0",
+        ),
+        (
+            "approximate 200/s",
+            "0b90d55744f45859 18352 1138 0 1138 0 3328 0",
+        ),
+        (
+            "token 200/s; 1000/min",
+            "048f04b4b8ade7a4 19047 686 0 686 0 3780 0",
+        ),
+    ] {
+        assert_hash(text, noisy.clone(), limiter(text), expected);
+    }
+    let crowd =
+        simulation(Traffic::new("crowd", poisson(2_000, 3)).keys(Keys::zipf(1_000_000, 1.1)));
+    assert_hash(
+        "crowd",
+        crowd,
+        keyed("keyed leaky 5/s"),
+        "35fae71c6a3d43ff 19901 11342 0 11342 0 8559 0",
+    );
+}

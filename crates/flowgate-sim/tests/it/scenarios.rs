@@ -1,0 +1,236 @@
+//! Scenarios as files: what is written is read again, and a run is what the file says.
+
+use std::path::{Path, PathBuf};
+
+use flowgate_sim::{RunOutcome, Scenario};
+
+/// Every key, with a value that is not the default.
+const FULL: &str = r#"name = "all keys"
+description = "every key, once"
+seed = 7
+duration = "20s"
+drain = "5s"
+
+[[limit]]
+name = "bucket"
+limiter = "token 100/s burst 20 wait 500ms queue 50"
+
+[[limit]]
+limiter = "none"
+
+[[traffic]]
+name = "users"
+arrivals = "poisson 150/s"
+keys = "zipf 1000 1.1"
+cost = 2
+deadline = "1s 500ms"
+attempt-timeout = "400ms"
+
+[traffic.retries]
+attempts = 3
+backoff = "100ms"
+factor = 3.0
+jitter = false
+heeds-retry-after = false
+budget = "10%"
+
+[server]
+workers = 20
+service = "lognormal 10ms 0.5"
+queue = 100
+order = "lifo"
+drops-expired = true
+delay = "2ms"
+
+[server.contention]
+sigma = 0.1
+kappa = 0.001
+
+[[fault]]
+kind = "capacity 25%"
+at = "5s"
+lasts = "10s"
+"#;
+
+#[test]
+fn a_scenario_is_read_as_it_is_written() {
+    let scenario = Scenario::from_toml(FULL).expect("valid");
+    let written = scenario.to_toml();
+    assert_eq!(
+        Scenario::from_toml(&written).expect("valid"),
+        scenario,
+        "{written}"
+    );
+    assert_eq!(written, FULL.replace("1s 500ms", "1s500ms"));
+}
+
+#[test]
+fn a_scenario_runs_with_each_of_its_limits_on_the_same_traffic() {
+    let outcomes = Scenario::from_toml(FULL)
+        .expect("valid")
+        .run()
+        .expect("in range");
+    let names: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| outcome.policy.as_str())
+        .collect();
+    assert_eq!(names, ["bucket", "none"]);
+    assert_eq!(outcomes[0].counts.operations, outcomes[1].counts.operations);
+    assert_eq!(outcomes[1].counts.refused, 0);
+    assert!(outcomes[0].counts.refused > 0);
+}
+
+#[test]
+fn a_scenario_that_cannot_run_says_what_to_write() {
+    for (text, expected) in [
+        ("[[limit]]\nlimiter = 'none'", "add [[traffic]]"),
+        ("[[traffic]]\narrivals = '5/s'", "add [[limit]]"),
+        (
+            "duration = '0s'\n[[limit]]\nlimiter = 'none'\n[[traffic]]\narrivals = '5/s'",
+            "the duration is 0",
+        ),
+        (
+            "[[limit]]\nlimiter = 'none'\n[[traffic]]\narrivals = 'poisson 900000000/s'",
+            "poisson 900000000/s",
+        ),
+    ] {
+        let scenario = Scenario::from_toml(text).expect(text);
+        let error = scenario.run().expect_err(text).to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    let missing = Scenario::from_file(Path::new("no/such.toml")).expect_err("missing");
+    assert!(
+        missing
+            .to_string()
+            .starts_with("cannot read no/such.toml: "),
+        "{missing}"
+    );
+}
+
+fn named(name: &str) -> (Scenario, Vec<RunOutcome>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("scenarios")
+        .join(name);
+    let scenario = Scenario::from_file(&path).expect(name);
+    let outcomes = scenario.run().expect(name);
+    (scenario, outcomes)
+}
+
+#[test]
+fn each_named_scenario_says_what_it_shows_and_ends() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        let scenario = Scenario::from_file(&file).expect("valid");
+        assert!(
+            scenario.name.is_some() && scenario.description.is_some(),
+            "{file:?}"
+        );
+        assert!(scenario.limits.len() >= 2, "{file:?}");
+    }
+}
+
+#[test]
+fn retries_without_a_limit_keep_a_server_overloaded_after_a_pause() {
+    let (_, outcomes) = named("retry-storm.toml");
+    let in_time =
+        |outcome: &RunOutcome| outcome.counts.in_time as f64 / outcome.counts.operations as f64;
+    let shares: Vec<f64> = outcomes.iter().map(in_time).collect();
+    assert!(shares[0] < 0.5, "{shares:?}");
+    assert!(shares[1] > 0.9, "{shares:?}");
+}
+
+#[test]
+fn a_limit_for_each_key_leaves_the_neighbours_of_a_noisy_one_alone() {
+    let (_, outcomes) = named("noisy-neighbour.toml");
+    let refused = |outcome: &RunOutcome| {
+        let others = outcome.keys.iter().filter(|(key, _)| *key < 100);
+        let (admitted, attempts) = others.fold((0, 0), |sum, (_, counts)| {
+            (sum.0 + counts.admitted, sum.1 + counts.attempts)
+        });
+        1.0 - admitted as f64 / attempts as f64
+    };
+    let shares: Vec<f64> = outcomes.iter().map(refused).collect();
+    assert!(shares[0] > 0.7, "{shares:?}");
+    assert!(shares[1] < 0.001, "{shares:?}");
+}
+
+/// Three clients in an access log: one with 20 requests in a second, two with one.
+fn log() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario-log");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let line =
+        |ip: &str| format!("{ip} - - [10/Oct/2026:13:55:36 +0000] \"GET / HTTP/1.1\" 200 5\n");
+    let mut text = line("10.0.0.1").repeat(20);
+    text += &line("10.0.0.2");
+    text += "not a line of a log\n";
+    text += &line("10.0.0.3");
+    std::fs::write(folder.join("access.log"), text).expect("a file");
+    folder
+}
+
+#[test]
+fn a_log_is_replayed_with_a_limit_for_each_of_its_clients() {
+    let mut scenario = Scenario::from_toml(
+        "[[limit]]\nlimiter = 'keyed token 1/s burst 5 by ip'\n[[traffic]]\narrivals = 'log:access.log'",
+    )
+    .expect("valid");
+    scenario.folder = log();
+    let prepared = scenario.prepare(&mut |_| {}).expect("a log");
+    assert_eq!(prepared.logs()[0].malformed.count, 1);
+    let outcome = prepared.run(&scenario.limits[0]).expect("in range");
+    assert_eq!(outcome.counts.operations, 22);
+    let refused = outcome
+        .keys
+        .iter()
+        .filter(|(_, counts)| counts.attempts > counts.admitted);
+    let refused: Vec<_> = refused.map(|(key, _)| prepared.key_name(key)).collect();
+    assert_eq!(refused, ["10.0.0.1"]);
+    scenario.traffic[0].log.strict = true;
+    let error = scenario
+        .prepare(&mut |_| {})
+        .expect_err("malformed")
+        .to_string();
+    assert!(error.starts_with("log access.log: line 22"), "{error}");
+}
+
+#[test]
+fn sources_have_clients_of_their_own() {
+    let scenario = Scenario::from_toml(
+        "duration = '1s'\n[[limit]]\nlimiter = 'keyed token 1/h burst 1'\n\
+         [[traffic]]\nname = 'one'\narrivals = '10/s'\n\
+         [[traffic]]\nname = 'two'\narrivals = '10/s'\nkeys = 'uniform 2'",
+    )
+    .expect("valid");
+    let prepared = scenario.prepare(&mut |_| {}).expect("no log");
+    let outcome = prepared.run(&scenario.limits[0]).expect("in range");
+    assert_eq!(outcome.counts.admitted, 3);
+    let names: Vec<_> = outcome
+        .keys
+        .iter()
+        .map(|(key, _)| prepared.key_name(key))
+        .collect();
+    assert_eq!(names, ["one", "two 1", "two 2"]);
+}
+
+#[test]
+fn a_log_that_cannot_be_used_says_what_to_write() {
+    let folder = log();
+    for (limit, arrivals, expected) in [
+        ("none", "log:missing.log", "log missing.log: No such file"),
+        ("keyed token 1/s by tenant", "log:access.log", "tenant"),
+        ("keyed token 1/s by ip", "5/s", "remove 'by ip'"),
+    ] {
+        let text = format!("[[limit]]\nlimiter = '{limit}'\n[[traffic]]\narrivals = '{arrivals}'");
+        let mut scenario = Scenario::from_toml(&text).expect("valid");
+        scenario.folder = folder.clone();
+        let error = scenario.run().expect_err(limit).to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}

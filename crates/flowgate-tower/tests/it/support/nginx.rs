@@ -1,0 +1,1 @@
+../../../../flowgate-cli/tests/it/support/nginx.rs
