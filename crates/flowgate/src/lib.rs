@@ -154,7 +154,7 @@ mod verdict;
 
 pub use adaptive::{
     Adapt, AdaptReport, AdaptWindow, AdaptiveLimit, AdaptiveLimitBuilder, AdaptivePermit,
-    AdaptivePermits, AdaptiveView, Aimd, Bdp, FineLimit, Gradient, GradientBuilder, Outcome,
+    AdaptivePermits, AdaptiveView, Aimd, Bdp, CallOutcome, FineLimit, Gradient, GradientBuilder,
     OwnedAdaptivePermit, Vegas,
 };
 pub use clock::{Clock, ManualClock, Source, Timestamp};

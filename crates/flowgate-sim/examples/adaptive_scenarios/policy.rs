@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::{
-    Adapt, AdaptiveLimit, Clock, ConcurrencyLimit, ManualClock, Outcome, OwnedAdaptivePermit,
+    Adapt, AdaptiveLimit, CallOutcome, Clock, ConcurrencyLimit, ManualClock, OwnedAdaptivePermit,
 };
 use flowgate_sim::{AdmissionPolicy, Decision, Held, Request};
 
@@ -43,7 +43,7 @@ pub struct Recorder {
     limit: Limit,
     clock: Clock,
     time: ManualClock,
-    next_outcome: Rc<Cell<Outcome>>,
+    next_outcome: Rc<Cell<CallOutcome>>,
     windows: u64,
     record: Rc<RefCell<Record>>,
 }
@@ -51,7 +51,7 @@ pub struct Recorder {
 /// A permit that is finished with the outcome that the policy was told just before.
 struct Finishing {
     permit: Option<OwnedAdaptivePermit<Box<dyn Adapt>>>,
-    outcome: Rc<Cell<Outcome>>,
+    outcome: Rc<Cell<CallOutcome>>,
 }
 
 impl Drop for Finishing {
@@ -69,7 +69,7 @@ impl Recorder {
             limit,
             clock: Clock::from(time),
             time: time.clone(),
-            next_outcome: Rc::new(Cell::new(Outcome::Ignore)),
+            next_outcome: Rc::new(Cell::new(CallOutcome::Ignore)),
             windows: 0,
             record: Rc::clone(&record),
         };
@@ -126,8 +126,8 @@ impl AdmissionPolicy for Recorder {
 
     fn finished(&mut self, _: &Request, took: Duration, is_served: bool) {
         self.next_outcome.set(match is_served {
-            true => Outcome::Success,
-            false => Outcome::Overload,
+            true => CallOutcome::Success,
+            false => CallOutcome::Overload,
         });
         if is_served {
             let now_ns = self.now_ns();

@@ -71,15 +71,14 @@ impl Target {
     }
 }
 
-/// Runs a scenario with a seed: the measures of each algorithm.
-type Trial = Box<dyn Fn(u64, &[Algorithm]) -> Vec<Vec<Measure>>>;
+type RunAll = dyn Fn(u64, &[Algorithm]) -> Vec<Vec<Measure>>;
 
 /// A run of several algorithms on the same requests.
 pub struct Scenario {
     pub name: &'static str,
     pub workers: u32,
     /// The measures of each algorithm, for a seed.
-    pub run: Trial,
+    pub run: Box<RunAll>,
 }
 
 fn measure(what: &'static str, value: f64, target: Target) -> Measure {
@@ -375,7 +374,7 @@ pub fn all(sizes: &[u32]) -> Vec<Scenario> {
                 let calls: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
                 time.advance(Duration::from_millis(500));
                 for call in calls {
-                    call.finish(flowgate::Outcome::Overload);
+                    call.finish(flowgate::CallOutcome::Overload);
                 }
                 windows += (limit.inspect().windows - seen) as f64;
             }

@@ -30,7 +30,7 @@ pub use algorithm::{Adapt, AdaptReport};
 pub use builder::AdaptiveLimitBuilder;
 pub use fine_limit::FineLimit;
 pub use inspect::AdaptiveView;
-pub use permit::{AdaptivePermit, AdaptivePermits, Outcome, OwnedAdaptivePermit};
+pub use permit::{AdaptivePermit, AdaptivePermits, CallOutcome, OwnedAdaptivePermit};
 pub use window::AdaptWindow;
 
 use crate::clock::Clock;
@@ -64,7 +64,7 @@ const CLOSING: u64 = u64::MAX;
 /// | [`Vegas`](crate::Vegas) | latencies, overloads | comparisons |
 ///
 /// ```
-/// use flowgate::{AdaptiveLimit, Gradient, Outcome};
+/// use flowgate::{AdaptiveLimit, Gradient, CallOutcome};
 /// use std::time::Duration;
 ///
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
@@ -73,8 +73,8 @@ const CLOSING: u64 = u64::MAX;
 /// let permit = limit.acquire().within(Duration::from_millis(50)).await?;
 /// let response = call().await;
 /// permit.finish(match response {
-///     Ok(_) => Outcome::Success,
-///     Err(_) => Outcome::Overload,
+///     Ok(_) => CallOutcome::Success,
+///     Err(_) => CallOutcome::Overload,
 /// });
 /// # Ok::<_, flowgate::Denied>(()) })?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -421,25 +421,25 @@ impl Drop for Reopens<'_> {
 
 impl<A: Adapt> Learns for AdaptiveLimit<A> {
     #[inline]
-    fn end(&self, call: Call, outcome: Outcome) {
+    fn end(&self, call: Call, outcome: CallOutcome) {
         if call.n == 0 {
             return;
         }
         let now_ns = match (outcome, call.began_ns) {
-            (Outcome::Success, Some(began_ns)) => {
+            (CallOutcome::Success, Some(began_ns)) => {
                 let now_ns = self.clock().now().as_nanos();
                 if let Some(latency_ns) = now_ns.checked_sub(began_ns) {
                     self.samples.add_success(latency_ns);
                 }
                 Some(now_ns)
             }
-            (Outcome::Overload, _) => {
+            (CallOutcome::Overload, _) => {
                 if call.epoch == self.epoch.load(Ordering::Relaxed) {
                     self.samples.add_overload();
                 }
                 Some(self.clock().now().as_nanos())
             }
-            (Outcome::Success | Outcome::Ignore, _) => None,
+            (CallOutcome::Success | CallOutcome::Ignore, _) => None,
         };
         self.give_back(call, now_ns);
         if let Some(now_ns) = now_ns {

@@ -1,6 +1,6 @@
 //! loom models: outcomes, the end of a window and a change of the bounds, in every interleaving.
 
-use super::{Adapt, AdaptWindow, AdaptiveLimit, FineLimit, Outcome};
+use super::{Adapt, AdaptWindow, AdaptiveLimit, CallOutcome, FineLimit};
 use crate::clock::{ManualClock, Timestamp};
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -42,7 +42,8 @@ fn model_two_outcomes_meet_the_end_of_a_window() {
         let (limit, time) = limit_of(1);
         let permits = [(); 2].map(|()| limit.try_acquire_owned().expect("a permit"));
         time.advance(Duration::from_secs(1));
-        let threads = permits.map(|permit| thread::spawn(move || permit.finish(Outcome::Success)));
+        let threads =
+            permits.map(|permit| thread::spawn(move || permit.finish(CallOutcome::Success)));
         for thread in threads {
             thread.join().expect("no panic");
         }
@@ -68,7 +69,7 @@ fn model_the_end_of_a_window_meets_a_change_of_the_bounds() {
             let limit = Arc::clone(&limit);
             move || limit.set_bounds(FineLimit::whole(2), FineLimit::whole(5))
         });
-        permit.finish(Outcome::Success);
+        permit.finish(CallOutcome::Success);
         other.join().expect("no panic").expect("in order");
         assert_eq!(limit.limit(), FineLimit::whole(5));
         assert_eq!(limit.permits().limit(), 5);

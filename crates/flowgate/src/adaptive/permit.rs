@@ -12,7 +12,7 @@ use core::task::{Poll, Waker};
 
 /// How a call ended, as far as a limit is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The service did its work. The latency counts.
     Success,
     /// The service was overloaded: a timeout, a refusal, a full queue.
@@ -33,23 +33,23 @@ pub struct Call {
 
 /// A limit that learns from the outcomes of calls.
 pub trait Learns {
-    fn end(&self, call: Call, outcome: Outcome);
+    fn end(&self, call: Call, outcome: CallOutcome);
 }
 
 /// The right to run a call, and the duty to report how it ended.
 ///
 /// `P` is the pointer to the [`AdaptiveLimit`]: a reference, or an [`Arc`] ([`OwnedAdaptivePermit`]). A permit that is dropped without
-/// [`finish`](Self::finish) counts as [`Outcome::Ignore`].
+/// [`finish`](Self::finish) counts as [`CallOutcome::Ignore`].
 ///
 /// ```
-/// use flowgate::{AdaptiveLimit, Gradient, Outcome};
+/// use flowgate::{AdaptiveLimit, Gradient, CallOutcome};
 ///
 /// let limit = AdaptiveLimit::new(Gradient::default());
 /// let permit = limit.try_acquire()?;
 /// let response = Ok::<u32, ()>(7);
 /// permit.finish(match response {
-///     Ok(_) => Outcome::Success,
-///     Err(_) => Outcome::Overload,
+///     Ok(_) => CallOutcome::Success,
+///     Err(_) => CallOutcome::Overload,
 /// });
 /// assert_eq!(limit.in_flight(), 0);
 /// # Ok::<(), flowgate::Denied>(())
@@ -61,7 +61,7 @@ where
 {
     limit: P,
     call: Call,
-    outcome: Outcome,
+    outcome: CallOutcome,
 }
 
 /// An [`AdaptivePermit`] that keeps its limit alive, so it can move into another task.
@@ -76,13 +76,13 @@ where
         Self {
             limit,
             call,
-            outcome: Outcome::Ignore,
+            outcome: CallOutcome::Ignore,
         }
     }
 
     /// Returns the permit, and reports how the call ended.
     #[inline]
-    pub fn finish(mut self, outcome: Outcome) {
+    pub fn finish(mut self, outcome: CallOutcome) {
         self.outcome = outcome;
     }
 

@@ -1,7 +1,7 @@
 //! What an adaptive limit does, whatever its algorithm.
 
 use super::{
-    Adapt, AdaptWindow, AdaptiveLimit, AdaptiveLimitBuilder, Aimd, FineLimit, Gradient, Outcome,
+    Adapt, AdaptWindow, AdaptiveLimit, AdaptiveLimitBuilder, Aimd, CallOutcome, FineLimit, Gradient,
 };
 use crate::clock::{ManualClock, Timestamp};
 use alloc::boxed::Box;
@@ -43,7 +43,7 @@ fn run<A: Adapt>(
     calls: usize,
     most: usize,
     took: Duration,
-    outcome: Outcome,
+    outcome: CallOutcome,
 ) {
     let mut left = calls;
     while left > 0 {
@@ -62,11 +62,11 @@ fn run<A: Adapt>(
 #[test]
 fn a_window_has_all_samples_since_the_last_one() {
     let subject = limit_of(Doubling(FineLimit::whole(5)));
-    run(&subject, 60, 5, 10 * MS, Outcome::Success);
+    run(&subject, 60, 5, 10 * MS, CallOutcome::Success);
     // Over after 50 ms, but without 100 outcomes.
     assert_eq!(subject.0.inspect().windows, 0);
-    run(&subject, 39, 5, 20 * MS, Outcome::Success);
-    run(&subject, 1, 5, 20 * MS, Outcome::Overload);
+    run(&subject, 39, 5, 20 * MS, CallOutcome::Success);
+    run(&subject, 1, 5, 20 * MS, CallOutcome::Overload);
     let seen = subject.0.inspect();
     let last = seen.last_window.expect("a window");
     assert_eq!((seen.windows, last.successes, last.overloads), (1, 99, 1));
@@ -78,11 +78,11 @@ fn a_window_has_all_samples_since_the_last_one() {
 #[test]
 fn a_window_is_at_least_twice_the_latency() {
     let subject = limit_of(Doubling(FineLimit::whole(100)));
-    run(&subject, 100, 100, 400 * MS, Outcome::Success);
+    run(&subject, 100, 100, 400 * MS, CallOutcome::Success);
     assert_eq!(subject.0.inspect().windows, 1);
-    run(&subject, 200, 200, 799 * MS, Outcome::Success);
+    run(&subject, 200, 200, 799 * MS, CallOutcome::Success);
     assert_eq!(subject.0.inspect().windows, 1);
-    run(&subject, 1, 1, MS, Outcome::Success);
+    run(&subject, 1, 1, MS, CallOutcome::Success);
     assert_eq!(subject.0.inspect().windows, 2);
 }
 
@@ -91,7 +91,7 @@ fn short_windows_are_merged_and_without_that_nothing_is_learned() {
     // Two calls a second.
     let quiet = |builder: AdaptiveLimitBuilder<Doubling>| {
         let subject = built(builder);
-        run(&subject, 150, 5, 500 * MS, Outcome::Success);
+        run(&subject, 150, 5, 500 * MS, CallOutcome::Success);
         subject.0.limit().permits()
     };
     let builder = AdaptiveLimit::builder(Doubling(FineLimit::whole(5)));
@@ -103,7 +103,7 @@ fn short_windows_are_merged_and_without_that_nothing_is_learned() {
 fn an_unused_limit_does_not_grow_and_without_the_guard_it_does() {
     let idle = |builder: AdaptiveLimitBuilder<Doubling>| {
         let subject = built(builder);
-        run(&subject, 2_000, 9, 10 * MS, Outcome::Success);
+        run(&subject, 2_000, 9, 10 * MS, CallOutcome::Success);
         subject.0.limit().permits()
     };
     let builder = AdaptiveLimit::builder(Doubling(FineLimit::whole(20)));
@@ -120,8 +120,8 @@ fn a_congestion_cuts_once_and_without_epochs_repeatedly() {
         let permits: Vec<_> = (0..20).filter_map(|_| limit.try_acquire().ok()).collect();
         for permit in permits {
             time.advance(60 * MS);
-            permit.finish(Outcome::Overload);
-            run(&subject, 9, 9, MS, Outcome::Success);
+            permit.finish(CallOutcome::Overload);
+            run(&subject, 9, 9, MS, CallOutcome::Success);
         }
         limit.limit().permits()
     };
@@ -135,9 +135,9 @@ fn a_congestion_cuts_once_and_without_epochs_repeatedly() {
 #[test]
 fn a_burst_of_overloads_within_a_window_is_one_cut() {
     let subject = limit_of(Aimd::starting_at(FineLimit::whole(200)));
-    run(&subject, 180, 180, 10 * MS, Outcome::Success);
-    run(&subject, 20, 20, 10 * MS, Outcome::Overload);
-    run(&subject, 1, 1, 50 * MS, Outcome::Success);
+    run(&subject, 180, 180, 10 * MS, CallOutcome::Success);
+    run(&subject, 20, 20, 10 * MS, CallOutcome::Overload);
+    run(&subject, 1, 1, 50 * MS, CallOutcome::Success);
     assert_eq!(subject.0.limit().permits(), 180);
 }
 
@@ -151,11 +151,11 @@ fn what_says_nothing_changes_nothing() {
     ];
     for algorithm in algorithms {
         let subject = limit_of(algorithm);
-        run(&subject, 1_000, 20, 10 * MS, Outcome::Ignore);
+        run(&subject, 1_000, 20, 10 * MS, CallOutcome::Ignore);
         (0..1_000).for_each(|_| drop(subject.0.try_acquire()));
         assert_eq!(subject.0.inspect().windows, 0);
         // Two hours: a clock that jumped.
-        run(&subject, 1_000, 20, 7_200_000 * MS, Outcome::Success);
+        run(&subject, 1_000, 20, 7_200_000 * MS, CallOutcome::Success);
         assert_eq!(subject.0.inspect().windows, 0);
         assert_eq!(subject.0.limit(), FineLimit::whole(20));
     }
@@ -172,13 +172,13 @@ fn latencies_of_zero_and_clocks_that_run_backward_hold_a_latency_limit_still() {
         let subject = limit_of(algorithm);
         let (limit, time) = &subject;
         time.set(Timestamp::from_nanos(1_000_000_000));
-        run(&subject, 1_000, 20, Duration::ZERO, Outcome::Success);
+        run(&subject, 1_000, 20, Duration::ZERO, CallOutcome::Success);
         assert!(limit.inspect().windows > 0);
         for _ in 0..1_000 {
             let permit = limit.try_acquire().expect("a permit");
             let now_ns = time.now().as_nanos();
             time.set(Timestamp::from_nanos(now_ns - 1_000));
-            permit.finish(Outcome::Success);
+            permit.finish(CallOutcome::Success);
         }
         assert_eq!(limit.limit(), FineLimit::whole(20));
     }
@@ -188,7 +188,7 @@ fn latencies_of_zero_and_clocks_that_run_backward_hold_a_latency_limit_still() {
 fn bounds_hold_and_change_live() {
     let subject = limit_of(Doubling(FineLimit::whole(600)));
     let (limit, _) = &subject;
-    run(&subject, 600, 600, 60 * MS, Outcome::Success);
+    run(&subject, 600, 600, 60 * MS, CallOutcome::Success);
     assert_eq!(limit.limit(), FineLimit::whole(1_000));
     let bounds = (FineLimit::whole(2), FineLimit::whole(7));
     limit.set_bounds(bounds.0, bounds.1).expect("in order");
@@ -232,7 +232,11 @@ fn below_one_permit_a_call_is_followed_by_a_rest() {
             .bounds(FineLimit::one_in(10), FineLimit::one_in(4)),
     );
     let (limit, time) = &subject;
-    for outcome in [Outcome::Success, Outcome::Ignore, Outcome::Overload] {
+    for outcome in [
+        CallOutcome::Success,
+        CallOutcome::Ignore,
+        CallOutcome::Overload,
+    ] {
         let permit = limit.try_acquire().expect("a permit");
         assert!(limit.try_acquire().unwrap_err().is_busy());
         time.advance(10 * MS);
@@ -245,7 +249,7 @@ fn below_one_permit_a_call_is_followed_by_a_rest() {
     // Not for longer than 5 s.
     let permit = limit.try_acquire().expect("a permit");
     time.advance(10_000 * MS);
-    permit.finish(Outcome::Success);
+    permit.finish(CallOutcome::Success);
     time.advance(5_000 * MS);
     assert_eq!(limit.in_flight(), 0);
 }
@@ -260,7 +264,7 @@ fn a_permit_that_rests_is_not_lost_when_the_limit_grows() {
     let rests = || {
         let permit = limit.try_acquire().expect("a permit");
         time.advance(10 * MS);
-        permit.finish(Outcome::Success);
+        permit.finish(CallOutcome::Success);
         assert_eq!(limit.in_flight(), 1);
     };
     rests();
@@ -273,7 +277,7 @@ fn a_permit_that_rests_is_not_lost_when_the_limit_grows() {
         .expect("in order");
     // A second one begins to rest, and the first one comes back.
     time.advance(10 * MS);
-    permit.finish(Outcome::Success);
+    permit.finish(CallOutcome::Success);
     assert_eq!(limit.in_flight(), 1);
     time.advance(30 * MS);
     assert_eq!(limit.in_flight(), 0);
@@ -316,10 +320,10 @@ fn a_panic_of_the_algorithm_does_not_stop_the_windows() {
     }
     let subject = limit_of(Panics(0));
     let first = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        run(&subject, 100, 5, 10 * MS, Outcome::Success);
+        run(&subject, 100, 5, 10 * MS, CallOutcome::Success);
     }));
     assert!(first.is_err());
-    run(&subject, 100, 5, 10 * MS, Outcome::Success);
+    run(&subject, 100, 5, 10 * MS, CallOutcome::Success);
     assert_eq!(subject.0.limit(), FineLimit::whole(6));
 }
 
@@ -331,7 +335,7 @@ fn a_permit_with_an_outcome_allocates_nothing() {
         for _ in 0..1_000 {
             let permit = limit.try_acquire().expect("a permit");
             time.advance(MS);
-            permit.finish(Outcome::Success);
+            permit.finish(CallOutcome::Success);
         }
     });
     assert!(limit.inspect().windows > 5);
@@ -347,7 +351,7 @@ fn amounts_are_one_call() {
     let all = limit.try_acquire_n(8).expect("all are free");
     assert_eq!((all.units(), limit.available()), (8, 0));
     time.advance(MS);
-    all.finish(Outcome::Success);
-    nothing.finish(Outcome::Overload);
+    all.finish(CallOutcome::Success);
+    nothing.finish(CallOutcome::Overload);
     assert_eq!(limit.available(), 8);
 }

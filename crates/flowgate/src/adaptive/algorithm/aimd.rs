@@ -10,14 +10,14 @@ use crate::clock::Timestamp;
 /// that began before a cut do not cause another one.
 ///
 /// It is for clients that share a service, where one client's limit hardly moves the latency. Report refusals of the service and
-/// timeouts as [`Outcome::Overload`](crate::Outcome::Overload). Without such outcomes, the limit grows to its bound.
+/// timeouts as [`CallOutcome::Overload`](crate::CallOutcome::Overload). Without such outcomes, the limit grows to its bound.
 ///
 /// ```
-/// use flowgate::{AdaptiveLimit, Aimd, Outcome};
+/// use flowgate::{AdaptiveLimit, Aimd, CallOutcome};
 ///
 /// let limit = AdaptiveLimit::new(Aimd::default());
 /// let permit = limit.try_acquire()?;
-/// permit.finish(Outcome::Overload);
+/// permit.finish(CallOutcome::Overload);
 /// # Ok::<(), flowgate::Denied>(())
 /// ```
 ///
