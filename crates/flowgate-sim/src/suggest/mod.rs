@@ -319,7 +319,8 @@ mod tests {
             (found.value, found.is_monotone, found.is_settled),
             (None, true, true)
         );
-        assert_eq!(found.tried.len(), 8);
+        // One of the eight first numbers is there twice.
+        assert_eq!(found.tried.len(), 7);
         // Some in the middle do, and that is reported.
         let found = find(&Search::smallest(1..=100), |value| (3..90).contains(&value));
         assert_eq!((found.value, found.is_monotone), (None, false));
