@@ -14,13 +14,14 @@ groups=(
     "semaphores flowgate-bench semaphores"
     "waiting flowgate-bench waiting"
     "keyed flowgate-bench-keyed"
+    "sim flowgate-bench-sim"
     "tower flowgate-bench-tower"
     "clients flowgate-bench-clients"
     "field flowgate-bench-field"
     "verify flowgate-bench-verify --together 4"
 )
 # These have verdicts and no speeds: there is nothing to draw.
-without_chart=" field verify "
+without_chart=" field sim verify "
 
 usage() {
     echo "usage: bench/all.sh [--quick] [GROUP…]; groups: ${groups[*]%% *}" >&2

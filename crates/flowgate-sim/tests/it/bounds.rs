@@ -132,7 +132,8 @@ fn a_long_drain_does_not_need_memory() {
         .traffic(traffic)
         .drain(10_000_000 * SECOND);
     let outcome = limited(&simulation, "token 1/h");
-    assert_eq!(outcome.counts.in_time, 2);
+    // The retries come days apart, so each finds a token.
+    assert_eq!(outcome.counts.in_time, 10);
     assert!(outcome.slots.len() <= 4_000, "{}", outcome.slots.len());
 }
 
@@ -200,7 +201,7 @@ fn a_bound_for_each_key_is_compared_with_the_worst_key() {
 
 #[test]
 fn a_noisy_neighbor_is_told_apart() {
-    let simulation = Simulation::new(1, 20 * SECOND)
+    let simulation = Simulation::new(1, 30 * SECOND)
         .traffic(Traffic::new("quiet", poisson(10, 200)).keys(Keys::uniform(5)))
         .traffic(
             Traffic::new("noisy", poisson(1_000, 20_000))
