@@ -92,7 +92,7 @@ pub(crate) fn print(text: &dyn Display) -> Result<(), Refusal> {
     print_bytes(text.to_string().as_bytes())
 }
 
-/// Writes bytes to standard output, as [`print`] does.
+/// Writes bytes to standard output, as [`print()`] does.
 pub(crate) fn print_bytes(content: &[u8]) -> Result<(), Refusal> {
     let write = || -> io::Result<()> {
         let mut stdout = stdout().lock();
