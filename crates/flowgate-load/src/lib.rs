@@ -68,6 +68,7 @@ pub use connection::{ConnectOptions, HttpVersion, TlsError, Trust};
 pub use counts::{RequestCounts, Statuses};
 pub use engine::{RunError, run, run_watched};
 pub use failure::{Failure, TlsFault};
+#[doc(no_inline)]
 pub use flowgate_schedule::{
     Extent, MAX_POISSON, MAX_REPLAYED, MAX_SEGMENTS, ReplayError, Schedule, ScheduleError, Segment,
     Times,

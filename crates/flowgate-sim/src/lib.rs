@@ -32,13 +32,15 @@ pub use log::{
     MalformedLines, RecordedDurations, RecordedLog,
 };
 pub use outcome::{Latency, OutcomeCounts, RunOutcome, SourceOutcome, StopReason, TimeSlot};
-pub use policy::{AdmissionPolicy, Decision, Held, LimiterPolicy, Request, Unprotected, Wait};
+pub use policy::{
+    AdmissionDecision, AdmissionPolicy, Held, LimiterPolicy, Request, Unprotected, Wait,
+};
 pub use scenario::{
     ArrivalsConfig, LimitConfig, LimiterText, LogOptions, PreparedScenario, Scenario,
     ScenarioError, TrafficConfig,
 };
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
-pub use simulation::{Progress, Simulation};
+pub use simulation::{RunProgress, Simulation};
 pub use suggest::{Search, Suggestion, Tried, Wish, suggest};
 pub use traffic::{Arrivals, Recorded, Retries, Traffic};
 pub use windows::{Peak, WorstWindow};

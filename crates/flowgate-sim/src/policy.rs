@@ -29,7 +29,7 @@ pub struct Request {
 }
 
 /// What a policy answers.
-pub enum Decision {
+pub enum AdmissionDecision {
     /// The request goes ahead.
     Admit(Held),
     /// The request is refused.
@@ -94,7 +94,7 @@ impl fmt::Debug for Held {
     }
 }
 
-impl fmt::Debug for Decision {
+impl fmt::Debug for AdmissionDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Admit(held) => f.debug_tuple("Admit").field(held).finish(),
@@ -110,7 +110,7 @@ impl fmt::Debug for Decision {
 /// What decides on requests. Its limiters go by the clock that the [`Simulation`](crate::Simulation) moves.
 pub trait AdmissionPolicy {
     /// Decides on a request.
-    fn decide(&mut self, request: &Request) -> Decision;
+    fn decide(&mut self, request: &Request) -> AdmissionDecision;
 
     /// A request that was admitted is over: after `took`, and whether it was served.
     fn finished(&mut self, request: &Request, took: Duration, is_served: bool) {
@@ -129,8 +129,8 @@ pub trait AdmissionPolicy {
 pub struct Unprotected;
 
 impl AdmissionPolicy for Unprotected {
-    fn decide(&mut self, _: &Request) -> Decision {
-        Decision::Admit(Held::nothing())
+    fn decide(&mut self, _: &Request) -> AdmissionDecision {
+        AdmissionDecision::Admit(Held::nothing())
     }
 }
 
@@ -297,15 +297,15 @@ impl LimiterPolicy {
 }
 
 impl AdmissionPolicy for LimiterPolicy {
-    fn decide(&mut self, request: &Request) -> Decision {
+    fn decide(&mut self, request: &Request) -> AdmissionDecision {
         match (self.try_acquire(request), self.longest_wait) {
-            (Ok(held), _) => Decision::Admit(held),
-            (Err(denied), None) => Decision::Refuse {
+            (Ok(held), _) => AdmissionDecision::Admit(held),
+            (Err(denied), None) => AdmissionDecision::Refuse {
                 retry_after: denied.retry_after(),
             },
             (Err(_), Some(longest)) => {
                 let patience = request.patience.unwrap_or(longest).min(longest);
-                Decision::Wait(self.acquire(request, patience))
+                AdmissionDecision::Wait(self.acquire(request, patience))
             }
         }
     }

@@ -56,7 +56,7 @@ pub struct Simulation {
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct RunProgress {
     /// How many events there were.
     pub events: u64,
     /// The time since the start of the run.
@@ -64,10 +64,10 @@ pub struct Progress {
 }
 
 #[derive(Clone)]
-pub(crate) struct OnProgress(Arc<dyn Fn(Progress) + Send + Sync>);
+pub(crate) struct OnProgress(Arc<dyn Fn(RunProgress) + Send + Sync>);
 
 impl OnProgress {
-    pub(crate) fn call(&self, progress: Progress) {
+    pub(crate) fn call(&self, progress: RunProgress) {
         (self.0)(progress);
     }
 }
@@ -152,7 +152,7 @@ impl Simulation {
     }
 
     /// Sets a function that each run calls every few thousand events.
-    pub fn on_progress(mut self, call: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+    pub fn on_progress(mut self, call: impl Fn(RunProgress) + Send + Sync + 'static) -> Self {
         self.progress = Some(OnProgress(Arc::new(call)));
         self
     }

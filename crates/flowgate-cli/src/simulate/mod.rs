@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flowgate_sim::{PreparedScenario, Progress, RunOutcome, Scenario, ScenarioError};
+use flowgate_sim::{PreparedScenario, RunOutcome, RunProgress, Scenario, ScenarioError};
 
 use crate::exit::{Exit, Refusal, complain, print};
 use crate::interrupt::Interrupts;
@@ -52,7 +52,7 @@ pub(crate) fn show(scenario: &Scenario, reports: Reports) -> Result<Exit, Refusa
     let prepared =
         prepared
             .interrupt(Arc::clone(&interrupt))
-            .on_progress(move |progress: Progress| {
+            .on_progress(move |progress: RunProgress| {
                 let (now, events) = (progress.now.as_secs(), progress.events);
                 running.show(&format_args!("{now} s simulated, {events} events"));
             });

@@ -8,7 +8,7 @@ use std::time::Duration;
 use flowgate::{
     Adapt, AdaptiveLimit, CallOutcome, Clock, ConcurrencyLimit, ManualClock, OwnedAdaptivePermit,
 };
-use flowgate_sim::{AdmissionPolicy, Decision, Held, Request};
+use flowgate_sim::{AdmissionDecision, AdmissionPolicy, Held, Request};
 
 /// A limit, fixed or adaptive.
 #[derive(Clone)]
@@ -102,7 +102,7 @@ impl Recorder {
 }
 
 impl AdmissionPolicy for Recorder {
-    fn decide(&mut self, _: &Request) -> Decision {
+    fn decide(&mut self, _: &Request) -> AdmissionDecision {
         self.note_window();
         let held = match &self.limit {
             Limit::Fixed(limit) => limit.try_acquire_owned().map(Held::new),
@@ -114,10 +114,10 @@ impl AdmissionPolicy for Recorder {
             }),
         };
         match held {
-            Ok(held) => Decision::Admit(held),
+            Ok(held) => AdmissionDecision::Admit(held),
             Err(denied) => {
                 self.record.borrow_mut().refused_ns.push(self.now_ns());
-                Decision::Refuse {
+                AdmissionDecision::Refuse {
                     retry_after: denied.retry_after(),
                 }
             }

@@ -22,10 +22,10 @@ use flowgate::{Denied, ManualClock, Timestamp};
 use crate::agenda::Agenda;
 use crate::key_table::KeyTable;
 use crate::outcome::{Latency, OutcomeCounts, RunHash, RunOutcome, StopReason, TimeSlot};
-use crate::policy::{AdmissionPolicy, Decision, Held};
+use crate::policy::{AdmissionDecision, AdmissionPolicy, Held};
 use crate::random::{Entity, Random};
 use crate::server::{Done, Faults, Job, Offered, Running};
-use crate::simulation::{Progress, Simulation};
+use crate::simulation::{RunProgress, Simulation};
 use crate::traffic::Arrivals;
 use crate::windows::Windows;
 use operations::{Operation, Operations, Ticket};
@@ -250,7 +250,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         let simulation = self.simulation;
         self.pause = (self.events + PAUSE).min(simulation.max_events);
         if let Some(progress) = &simulation.progress {
-            progress.call(Progress {
+            progress.call(RunProgress {
                 events: self.events,
                 now: Duration::from_nanos(self.now_ns),
             });
@@ -344,9 +344,9 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         self.slot().attempts += 1;
         self.keys.entry(request.key).attempts += 1;
         match self.policy.decide(&request) {
-            Decision::Admit(held) => self.admitted(ticket.slot, held),
-            Decision::Refuse { retry_after } => self.refused(ticket.slot, retry_after),
-            Decision::Wait(wait) => {
+            AdmissionDecision::Admit(held) => self.admitted(ticket.slot, held),
+            AdmissionDecision::Refuse { retry_after } => self.refused(ticket.slot, retry_after),
+            AdmissionDecision::Wait(wait) => {
                 self.operations.of(ticket.slot).wait = Some(wait);
                 self.waiting += 1;
                 self.poll(ticket.slot, true);

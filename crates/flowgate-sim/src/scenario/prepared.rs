@@ -11,7 +11,7 @@ use super::{ArrivalsConfig, LimitConfig, Scenario, ScenarioError, TrafficConfig}
 use crate::keys::Keys;
 use crate::log::{LogKeys, LogProgress, LogReader, RecordedLog};
 use crate::outcome::RunOutcome;
-use crate::simulation::{Progress, Simulation};
+use crate::simulation::{RunProgress, Simulation};
 use crate::traffic::{Arrivals, Recorded, Traffic};
 
 /// How long requests arrive if a scenario does not say so, and has no log.
@@ -121,7 +121,7 @@ impl PreparedScenario {
     }
 
     /// Sets a function that each run calls every few thousand events.
-    pub fn on_progress(mut self, call: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+    pub fn on_progress(mut self, call: impl Fn(RunProgress) + Send + Sync + 'static) -> Self {
         self.simulation = self.simulation.on_progress(call);
         self
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use flowgate::{LimiterConfig, LimiterKind, ManualClock, Quota};
 use flowgate_schedule::Schedule;
 use flowgate_sim::{
-    AdmissionPolicy, Arrivals, Decision, LimiterPolicy, Request, Simulation, Traffic,
+    AdmissionDecision, AdmissionPolicy, Arrivals, LimiterPolicy, Request, Simulation, Traffic,
 };
 use flowgate_testkit::oracle::Oracle;
 use flowgate_testkit::promise::{Anchor, Kind, Promise, TimedGrant};
@@ -25,9 +25,9 @@ struct Recording {
 }
 
 impl AdmissionPolicy for Recording {
-    fn decide(&mut self, request: &Request) -> Decision {
+    fn decide(&mut self, request: &Request) -> AdmissionDecision {
         let decision = self.policy.decide(request);
-        let is_admitted = matches!(decision, Decision::Admit(_));
+        let is_admitted = matches!(decision, AdmissionDecision::Admit(_));
         let decided = (self.time.now().as_nanos(), request.cost, is_admitted);
         self.decided.lock().expect("one thread").push(decided);
         decision

@@ -7,8 +7,8 @@ use std::time::Duration;
 use flowgate::{ManualClock, RetryBudget, Throttle};
 use flowgate_schedule::Schedule;
 use flowgate_sim::{
-    AdmissionPolicy, Arrivals, Decision, Distribution, Fault, FaultKind, Held, Request, Retries,
-    RunOutcome, Server, Simulation, Traffic,
+    AdmissionDecision, AdmissionPolicy, Arrivals, Distribution, Fault, FaultKind, Held, Request,
+    Retries, RunOutcome, Server, Simulation, Traffic,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ struct Client {
 }
 
 impl AdmissionPolicy for Client {
-    fn decide(&mut self, request: &Request) -> Decision {
+    fn decide(&mut self, request: &Request) -> AdmissionDecision {
         let is_retry = request.attempt > 1;
         let retry = match &self.budget {
             Some(budget) if is_retry => budget.try_withdraw(),
@@ -40,8 +40,8 @@ impl AdmissionPolicy for Client {
                 .map_or(Ok(()), |it| it.try_begin().map(drop))
         };
         match retry.and_then(|()| begin()) {
-            Ok(()) => Decision::Admit(Held::nothing()),
-            Err(denied) => Decision::Refuse {
+            Ok(()) => AdmissionDecision::Admit(Held::nothing()),
+            Err(denied) => AdmissionDecision::Refuse {
                 retry_after: denied.retry_after(),
             },
         }
