@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::{
-    Acquire, AnyKeyed, ConcurrencyLimit, Denied, FixedWindow, Gate, Keyed, KeyedError,
-    KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind, ManualClock, OwnedPermit, Permit,
-    QuotaError, Timestamp,
+    Acquire, Adapt, AdaptiveLimit, AnyKeyed, CallOutcome, ConcurrencyLimit, Denied, FixedWindow,
+    Gate, Keyed, KeyedError, KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind, ManualClock,
+    OwnedAdaptivePermit, OwnedPermit, Permit, QuotaError, Timestamp,
 };
 
 use crate::bound::AdmissionBound;
@@ -59,6 +59,7 @@ enum Holding {
     GatePermit {
         _permit: Permit<Arc<Gate>>,
     },
+    AdaptivePermit(OwnedAdaptivePermit<Box<dyn Adapt>>),
     Other {
         _held: Box<dyn Any>,
     },
@@ -78,6 +79,10 @@ impl Held {
 
     fn permit(_permit: OwnedPermit) -> Self {
         Self(Holding::Permit { _permit })
+    }
+
+    fn adaptive_permit(permit: OwnedAdaptivePermit<Box<dyn Adapt>>) -> Self {
+        Self(Holding::AdaptivePermit(permit))
     }
 
     fn gate_permit(_permit: Permit<Arc<Gate>>) -> Self {
@@ -112,9 +117,9 @@ pub trait AdmissionPolicy {
     /// Decides on a request.
     fn decide(&mut self, request: &Request) -> AdmissionDecision;
 
-    /// A request that was admitted is over: after `took`, and whether it was served.
-    fn finished(&mut self, request: &Request, took: Duration, is_served: bool) {
-        let _ = (request, took, is_served);
+    /// Takes back what an admitted request held. It is over after `took`, served or not.
+    fn finished(&mut self, request: &Request, held: Held, took: Duration, is_served: bool) {
+        let _ = (request, held, took, is_served);
     }
 
     /// Returns the most tokens that are admitted in any window of this length, if there is such a bound (default: none).
@@ -161,6 +166,7 @@ enum AnyLimiter {
     Keyed(AnyKeyed),
     Concurrency(Arc<ConcurrencyLimit>),
     Gate(Arc<Gate>),
+    Adaptive(Arc<AdaptiveLimit<Box<dyn Adapt>>>),
 }
 
 impl LimiterPolicy {
@@ -225,6 +231,13 @@ impl LimiterPolicy {
         Self::of(AnyLimiter::Concurrency(limit))
     }
 
+    /// Refuses what a limit that an algorithm sets has no permit for.
+    ///
+    /// A request that is not served counts as an overload.
+    pub fn adaptive(limit: Arc<AdaptiveLimit<Box<dyn Adapt>>>) -> Self {
+        Self::of(AnyLimiter::Adaptive(limit))
+    }
+
     /// Refuses what one of several limits refuses.
     pub fn gate(gate: Arc<Gate>) -> Self {
         Self::of(AnyLimiter::Gate(gate))
@@ -236,6 +249,7 @@ impl LimiterPolicy {
             AnyLimiter::Rate(limiter) => _ = limiter.queue().set_max_waiters(requests),
             AnyLimiter::Concurrency(limit) => _ = limit.queue().set_max_waiters(requests),
             AnyLimiter::Gate(gate) => _ = gate.queue().set_max_waiters(requests),
+            AnyLimiter::Adaptive(limit) => _ = limit.queue().set_max_waiters(requests),
             AnyLimiter::Keyed(_) => {}
         }
         self
@@ -269,6 +283,7 @@ impl LimiterPolicy {
             }
             AnyLimiter::Concurrency(limit) => limit.try_acquire_owned().map(Held::permit),
             AnyLimiter::Gate(gate) => gate.try_acquire_owned().map(Held::gate_permit),
+            AnyLimiter::Adaptive(limit) => limit.try_acquire_owned().map(Held::adaptive_permit),
         }
     }
 
@@ -292,6 +307,10 @@ impl LimiterPolicy {
                 let wait = gate.acquire_owned().within(patience);
                 Box::pin(async move { wait.await.map(Held::gate_permit) })
             }
+            AnyLimiter::Adaptive(limit) => {
+                let wait = limit.acquire_owned().within(patience);
+                Box::pin(async move { wait.await.map(Held::adaptive_permit) })
+            }
         }
     }
 }
@@ -307,6 +326,15 @@ impl AdmissionPolicy for LimiterPolicy {
                 let patience = request.patience.unwrap_or(longest).min(longest);
                 AdmissionDecision::Wait(self.acquire(request, patience))
             }
+        }
+    }
+
+    fn finished(&mut self, _: &Request, held: Held, _: Duration, is_served: bool) {
+        if let Holding::AdaptivePermit(permit) = held.0 {
+            permit.finish(match is_served {
+                true => CallOutcome::Success,
+                false => CallOutcome::Overload,
+            });
         }
     }
 

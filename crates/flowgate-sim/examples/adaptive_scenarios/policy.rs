@@ -124,7 +124,7 @@ impl AdmissionPolicy for Recorder {
         }
     }
 
-    fn finished(&mut self, _: &Request, took: Duration, is_served: bool) {
+    fn finished(&mut self, _: &Request, held: Held, took: Duration, is_served: bool) {
         self.next_outcome.set(match is_served {
             true => CallOutcome::Success,
             false => CallOutcome::Overload,
@@ -134,5 +134,6 @@ impl AdmissionPolicy for Recorder {
             let served = (now_ns, took.as_nanos() as u64);
             self.record.borrow_mut().served.push(served);
         }
+        drop(held);
     }
 }

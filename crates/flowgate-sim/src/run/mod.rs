@@ -481,8 +481,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         let request = operation.request(now_ns);
         let took = Duration::from_nanos(now_ns - operation.admitted_ns);
         let held = std::mem::take(&mut operation.held);
-        self.policy.finished(&request, took, is_served);
-        drop(held);
+        self.policy.finished(&request, held, took, is_served);
     }
 
     /// The answer has come back to the client.

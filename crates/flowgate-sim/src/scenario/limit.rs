@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::{
-    ConcurrencyLimit, FixedWindow, Gate, KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind,
-    ManualClock, Quota, Quotas, Timestamp,
+    Adapt, AdaptiveLimit, Aimd, Bdp, ConcurrencyLimit, FixedWindow, Gate, Gradient,
+    KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind, ManualClock, Quota, Quotas, Timestamp,
+    Vegas,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,7 @@ pub struct LimitConfig {
 /// | `keyed token 10/s burst 20` | any text of a [`KeyedLimiterConfig`] |
 /// | `concurrency 40` | at most 40 requests at a time |
 /// | `token 100/s + concurrency 40` | several of these, without `keyed`: all admit, or none |
+/// | `adaptive gradient` | an [`AdaptiveLimit`](flowgate::AdaptiveLimit); also `aimd`, `bdp` and `vegas` |
 /// | `none` | no limit |
 ///
 /// Two settings may follow: `wait 500ms` lets requests wait, and `queue 50` limits how many do. After a limit for each key, `by
@@ -71,8 +73,40 @@ enum Kind {
         /// The field of a log that is the key.
         by: Option<String>,
     },
+    Adaptive(Algorithm),
     /// One or several, of which all have to admit.
     All(Vec<Member>),
+}
+
+/// What sets an adaptive limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Algorithm {
+    Gradient,
+    Aimd,
+    Bdp,
+    Vegas,
+}
+
+impl Algorithm {
+    const ALL: [Self; 4] = [Self::Gradient, Self::Aimd, Self::Bdp, Self::Vegas];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gradient => "gradient",
+            Self::Aimd => "aimd",
+            Self::Bdp => "bdp",
+            Self::Vegas => "vegas",
+        }
+    }
+
+    fn build(self) -> Box<dyn Adapt> {
+        match self {
+            Self::Gradient => Box::new(Gradient::default()),
+            Self::Aimd => Box::new(Aimd::default()),
+            Self::Bdp => Box::new(Bdp::default()),
+            Self::Vegas => Box::new(Vegas::default()),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -93,14 +127,14 @@ impl LimitConfig {
     pub fn key_field(&self) -> Option<&str> {
         match &self.limiter.kind {
             Kind::Keyed { by, .. } => by.as_deref(),
-            Kind::None | Kind::All(_) => None,
+            Kind::None | Kind::Adaptive(_) | Kind::All(_) => None,
         }
     }
 
     /// Returns the periods of its quotas.
     pub(super) fn periods(&self) -> Vec<Duration> {
         let configs: Vec<LimiterConfig> = match &self.limiter.kind {
-            Kind::None => Vec::new(),
+            Kind::None | Kind::Adaptive(_) => Vec::new(),
             Kind::Keyed { limiter, .. } => vec![limiter.each()],
             Kind::All(members) => {
                 let members = members.iter().filter_map(|member| match member {
@@ -158,6 +192,11 @@ impl LimiterText {
                 let keys = usize::try_from(keys.clamp(1, MAX_KEYS)).unwrap_or(usize::MAX);
                 LimiterPolicy::from_keyed_config(limiter, time, keys)?
             }
+            Kind::Adaptive(algorithm) => {
+                let limit = AdaptiveLimit::builder(algorithm.build()).clock(time);
+                let policy = LimiterPolicy::adaptive(Arc::new(limit.build()?));
+                self.with_queue(policy)
+            }
             Kind::All(members) => self.all(members, time)?,
         };
         Ok(match self.wait {
@@ -189,10 +228,14 @@ impl LimiterText {
                 LimiterPolicy::gate(Arc::new(gate.build()?))
             }
         };
-        Ok(match self.queue {
+        Ok(self.with_queue(policy))
+    }
+
+    fn with_queue(&self, policy: LimiterPolicy) -> LimiterPolicy {
+        match self.queue {
             Some(queue) => policy.max_waiters(queue),
             None => policy,
-        })
+        }
     }
 }
 
@@ -261,6 +304,12 @@ impl FromStr for LimiterText {
                 ));
             }
             Some(&"none") if words.len() == 1 => Kind::None,
+            Some(&"adaptive") => {
+                let named = |algorithm: &Algorithm| words[1..] == [algorithm.name()];
+                let algorithm = Algorithm::ALL.into_iter().find(named);
+                let why = "not an adaptive limit; write 'adaptive gradient', 'adaptive aimd', 'adaptive bdp' or 'adaptive vegas'";
+                Kind::Adaptive(algorithm.ok_or_else(|| error(why))?)
+            }
             Some(_) => Kind::All(limiter.split(" + ").map(member).collect::<Result<_, _>>()?),
         };
         Ok(Self { kind, wait, queue })
@@ -303,6 +352,7 @@ impl fmt::Display for LimiterText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             Kind::None => f.write_str("none")?,
+            Kind::Adaptive(algorithm) => write!(f, "adaptive {}", algorithm.name())?,
             Kind::Keyed { limiter, by } => {
                 limiter.fmt(f)?;
                 if let Some(field) = by {
@@ -352,6 +402,8 @@ mod tests {
             "sliding 100/s wait 500ms",
             "leaky 100/s wait 1s queue 50",
             "concurrency 40 wait 1m",
+            "adaptive gradient wait 100ms queue 50",
+            "adaptive vegas",
             "keyed token 10/s burst 30 by ip wait 2s",
             "token 100/s + concurrency 20 wait 500ms queue 10",
         ] {
@@ -377,6 +429,8 @@ mod tests {
             ("keyed token 5/s + token 9/s", "remove '+'"),
             ("keyed token 5/s wait 1s queue 5", "remove 'queue'"),
             ("token 5/s by ip", "write 'keyed'"),
+            ("adaptive magic", "write 'adaptive gradient'"),
+            ("adaptive gradient + token 5/s", "write 'adaptive gradient'"),
         ] {
             let error = text.parse::<LimitConfig>().expect_err(text).to_string();
             assert!(error.contains(expected), "{error}");

@@ -47,7 +47,7 @@ impl AdmissionPolicy for Client {
         }
     }
 
-    fn finished(&mut self, _: &Request, took: Duration, is_served: bool) {
+    fn finished(&mut self, _: &Request, _: Held, took: Duration, is_served: bool) {
         let is_accepted = is_served && took <= TIMEOUT;
         if let Some(throttle) = &self.throttle {
             throttle.record(is_accepted);
