@@ -129,7 +129,9 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
             })
         }
         ErrorKind::MissingRequiredArgument if is(SIMULATE, arguments) => {
+            // After the missing arguments comes the usage, which has all that are required.
             let message = error.to_string();
+            let message = message.split("Usage:").next().unwrap_or_default();
             let is_missing = |flag| message.contains(flag);
             (is_missing("--limiter") || is_missing("--arrivals")).then(|| {
                 "no limit, or no traffic: write flowgate simulate --limiter 'token 100/s burst 20' \

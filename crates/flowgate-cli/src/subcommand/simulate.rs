@@ -1,13 +1,14 @@
 //! `flowgate simulate`: what a limit does to given traffic, in virtual time.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flowgate_sim::{
-    ArrivalsConfig, Distribution, Fault, Keys, LimitConfig, LogFormat, LogOptions, QueueOrder,
-    Retries, Scenario, Server, TextError, TrafficConfig, Wish,
+    ArrivalsConfig, Distribution, DurationReader, Fault, Keys, LimitConfig, LogFormat, LogOptions,
+    QueueOrder, Retries, Scenario, Server, TextError, TrafficConfig, Wish,
 };
 
 use crate::argument::{duration, output, share};
@@ -57,7 +58,8 @@ Arrivals (--arrivals):
   log:access.log                      as in a log; log:- is standard input
 
 Times (--service, think): 10ms, 'exponential 10ms', 'lognormal 10ms 1' (mean,
-sigma), 'bimodal 5ms 50ms 10%'
+sigma), 'bimodal 5ms 50ms 10%'. For --service also file:times.txt, with a time on
+each line, or a CSV or JSON lines with a usual field such as duration
 
 Suggestions (--suggest): the limiter has an N in place of a number. The command
 finds the smallest N, or for a latency the largest, with which the run keeps the
@@ -209,10 +211,11 @@ struct Service {
     )]
     workers: Option<u32>,
 
-    /// Take this time per request: 10ms, 'exponential 10ms', 'lognormal 10ms 1'
+    /// Take this time per request: 10ms, 'exponential 10ms', file:times.txt
     #[arg(
         long,
         value_name = "TIME",
+        value_parser = service_time,
         requires = "workers",
         conflicts_with = "scenario"
     )]
@@ -303,7 +306,11 @@ pub(crate) fn run(simulate: Simulate) -> Exit {
             return suggestion::show(&scenario, &wish, &template);
         }
         if outputs.print_scenario {
-            return print(&scenario.to_toml()).map(|()| Exit::Success);
+            let text = scenario.to_toml();
+            Scenario::from_toml(&text).map_err(|_| {
+                Refusal::usage("a scenario cannot contain the times of a file: write --service 'exponential 10ms'")
+            })?;
+            return print(&text).map(|()| Exit::Success);
         }
         let inputs = logs(&scenario);
         let reports = Reports::open(outputs, &inputs)?;
@@ -335,6 +342,17 @@ impl Simulate {
         scenario.duration = self.duration.or(scenario.duration);
         Ok((scenario, self.output))
     }
+}
+
+/// Parses the value of `--service`, and reads the file that it names.
+fn service_time(text: &str) -> Result<Distribution, String> {
+    let Some(path) = text.strip_prefix("file:") else {
+        return text.parse().map_err(|error: TextError| error.to_string());
+    };
+    let file = File::open(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let recorded = DurationReader::new().read(file);
+    let recorded = recorded.map_err(|error| format!("{path}: {error}"))?;
+    Ok(recorded.into())
 }
 
 /// The value of `--limiter`.

@@ -8,6 +8,7 @@ mod profile;
 mod readme;
 mod reports;
 mod serve;
+mod simulate;
 mod support;
 mod tls;
 mod usage;

@@ -1,0 +1,207 @@
+//! `flowgate simulate`, as a user runs it.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{finished, flowgate, run};
+
+const TRAFFIC: [&str; 5] = ["--arrivals", "poisson 150/s", "--for", "10s", "--quiet"];
+
+/// A path in a folder of these tests.
+fn path(name: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("simulate");
+    fs::create_dir_all(&folder).expect("a folder");
+    folder.join(name).to_str().expect("UTF-8").to_owned()
+}
+
+fn simulate(arguments: &[&str]) -> (i32, String, String) {
+    run(&[&["simulate"], arguments].concat())
+}
+
+#[test]
+fn two_limits_are_compared_and_a_run_is_the_same_each_time() {
+    let arguments = [
+        "--limiter",
+        "token 100/s burst 20",
+        "--limiter",
+        "fixed 100/s",
+        "--arrivals",
+        "poisson 150/s",
+    ];
+    let (code, report, _) = simulate(&arguments);
+    assert_eq!(code, 0);
+    assert!(
+        report.contains("admitted                 3018          3000"),
+        "{report}"
+    );
+    assert_eq!(simulate(&arguments).1, report);
+    let (_, other, _) = simulate(&[&arguments[..], &["--seed", "7"]].concat());
+    assert_ne!(other, report);
+}
+
+#[test]
+fn each_output_is_written() {
+    let names = ["html", "svg", "png", "json", "csv"];
+    let files = names.map(|name| path(&format!("all.{name}")));
+    let flags = names.map(|name| format!("--{name}"));
+    let mut arguments = TRAFFIC.to_vec();
+    arguments.extend(["--limiter", "token 100/s burst 20"]);
+    for (flag, file) in flags.iter().zip(&files) {
+        arguments.extend([flag.as_str(), file]);
+    }
+    let (code, said, errors) = simulate(&arguments);
+    assert_eq!((code, said.as_str(), errors.as_str()), (0, "", ""));
+    let begins = files.map(|file| fs::read(file).expect("it is written"));
+    assert!(begins[0].starts_with(b"<!DOCTYPE html>"));
+    assert!(begins[1].starts_with(b"<svg"));
+    assert!(begins[2].starts_with(b"\x89PNG"));
+    let json: Value = serde_json::from_slice(&begins[3]).expect("JSON");
+    assert_eq!(json["policies"][0]["windows"][0]["guarantee"], 120);
+    assert!(begins[4].starts_with(b"policy,"));
+}
+
+#[test]
+fn a_printed_scenario_runs_as_the_flags_do() {
+    let flags = [
+        "--limiter",
+        "keyed token 5/s burst 9 wait 200ms",
+        "--arrivals",
+        "poisson 150/s",
+        "--keys",
+        "zipf 50 1.1",
+        "--deadline",
+        "500ms",
+        "--attempt-timeout",
+        "200ms",
+        "--retries",
+        "2",
+        "--retry-budget",
+        "10%",
+        "--workers",
+        "4",
+        "--service",
+        "exponential 20ms",
+        "--server-queue",
+        "50",
+        "--server-order",
+        "lifo",
+        "--drop-expired",
+        "--fault",
+        "service 3x at 2s for 3s",
+        "--seed",
+        "5",
+        "--for",
+        "10s",
+    ];
+    let (code, report, _) = simulate(&flags);
+    assert_eq!(code, 0);
+    let (_, scenario, _) = simulate(&[&flags[..], &["--print-scenario"]].concat());
+    let file = path("printed.toml");
+    fs::write(&file, scenario).expect("a file");
+    assert_eq!(simulate(&[&file]).1, report);
+}
+
+#[test]
+fn a_log_comes_through_standard_input_and_bad_lines_are_shown() {
+    let mut log =
+        "192.0.2.7 - - [10/Oct/2026:13:55:36 +0000] \"GET / HTTP/1.1\" 200 5\n".repeat(50);
+    log += "not a line\n";
+    let arguments = [
+        "simulate",
+        "--arrivals",
+        "log:-",
+        "--limiter",
+        "keyed token 10/s burst 30 by ip",
+    ];
+    let replay = |arguments: &[&str]| {
+        let mut command = flowgate(arguments);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("it runs");
+        let mut input = child.stdin.take().expect("a pipe");
+        // A strict reader ends before the last line.
+        let _ = input.write_all(log.as_bytes());
+        drop(input);
+        finished(child.wait_with_output().expect("it ends"))
+    };
+    let (code, report, errors) = replay(&arguments);
+    assert_eq!(code, 0, "{errors}");
+    assert!(
+        report.contains("admitted                      39"),
+        "{report}"
+    );
+    assert!(errors.contains("skipped 1 of 51 lines"), "{errors}");
+    assert!(errors.contains("line 51: "), "{errors}");
+    let (code, _, errors) = replay(&[&arguments[..], &["--strict"]].concat());
+    assert_eq!(code, 2, "{errors}");
+    assert!(errors.contains("line 51"), "{errors}");
+}
+
+#[test]
+fn a_suggestion_is_the_smallest_number_that_keeps_the_wish() {
+    let traffic = ["--arrivals", "poisson 150/s"];
+    let limiter = ["--limiter", "token N/s burst 20", "--suggest"];
+    let (code, report, _) = simulate(&[&traffic[..], &limiter, &["refused <= 1%"]].concat());
+    assert_eq!(code, 0);
+    assert!(
+        report.contains("N = 153, the smallest that keeps it"),
+        "{report}"
+    );
+    let impossible = [&traffic[..], &limiter, &["goodput >= 500/s"]].concat();
+    let (code, report, _) = simulate(&impossible);
+    assert_eq!(code, 3);
+    assert!(
+        report.contains("no N from 1 to 1000000 keeps it"),
+        "{report}"
+    );
+}
+
+#[test]
+fn service_times_come_from_a_file() {
+    let file = path("times.txt");
+    fs::write(&file, "8ms\n0.012\n10ms\n").expect("a file");
+    let service = format!("file:{file}");
+    let server = ["--limiter", "none", "--arrivals", "5/s", "--workers", "9"];
+    let (code, report, _) = simulate(&[&server[..], &["--service", &service]].concat());
+    assert_eq!(code, 0);
+    assert!(report.contains("latency max     12.0 ms"), "{report}");
+}
+
+#[test]
+fn what_cannot_be_simulated_says_what_to_write() {
+    let typo = path("typo.toml");
+    fs::write(&typo, "seed = 1\n[[traffic]]\narivals = '5/s'\n").expect("a file");
+    let none = ["--limiter", "none"];
+    let arrivals = |text| [&none[..], &["--arrivals", text]].concat();
+    let with = |more: &[&'static str]| [&arrivals("5/s")[..], more].concat();
+    for (arguments, expected) in [
+        (vec![], "write flowgate simulate --limiter"),
+        (
+            vec![typo.as_str()],
+            "line 3: unknown key 'arivals'; write 'arrivals'",
+        ),
+        (vec!["no-such.toml"], "cannot read no-such.toml"),
+        (arrivals("0/s"), "it must be 1 or more"),
+        (arrivals("1e99/s"), "1e99"),
+        (arrivals("log:no-such.log"), "no-such.log"),
+        (with(&["--for", "0s"]), "longer than 0"),
+        (
+            with(&["--suggest", "refused <= 1%"]),
+            "write one --limiter 'token N/s burst 20'",
+        ),
+        (with(&["--workers", "3"]), "--service"),
+        (with(&["--limiter", "token N/s"]), "add --suggest"),
+        (with(&["--fault", "outage at 1s for 1s"]), "--workers"),
+        (
+            with(&["--workers", "1", "--service", "file:/no-such"]),
+            "cannot read /no-such",
+        ),
+    ] {
+        let (code, said, errors) = simulate(&arguments);
+        assert_eq!((code, said.as_str()), (2, ""), "{arguments:?}: {errors}");
+        assert!(errors.contains(expected), "{arguments:?}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+}
