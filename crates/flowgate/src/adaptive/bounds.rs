@@ -12,14 +12,8 @@ pub(super) struct Bounds {
 
 impl Bounds {
     pub(super) fn new(min: FineLimit, max: FineLimit) -> Result<Self, QuotaError> {
-        if min > max {
-            return Err(QuotaError::out_of_range(
-                "a largest limit in 65536ths of a permit",
-                max.parts(),
-                min.parts(),
-                FineLimit::LARGEST.parts(),
-            ));
-        }
+        let what = "a largest limit in 65536ths of a permit";
+        QuotaError::in_range(what, max.parts(), min.parts(), FineLimit::LARGEST.parts())?;
         Ok(Self { min, max })
     }
 

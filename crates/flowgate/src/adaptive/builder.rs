@@ -122,19 +122,10 @@ impl<A: Adapt> AdaptiveLimitBuilder<A> {
     pub fn build(self) -> Result<AdaptiveLimit<A>, QuotaError> {
         let bounds = Bounds::new(self.min, self.max)?;
         let pace = self.pace;
-        if pace.shortest_ns == 0 {
-            let what = "a shortest window in nanoseconds";
-            return Err(QuotaError::out_of_range(what, 0, 1, u64::MAX));
-        }
-        if !(1..=MOST_OUTCOMES).contains(&pace.min_outcomes) {
-            let what = "a number of outcomes in a window";
-            return Err(QuotaError::out_of_range(
-                what,
-                pace.min_outcomes,
-                1,
-                MOST_OUTCOMES,
-            ));
-        }
+        let what = "a shortest window in nanoseconds";
+        QuotaError::in_range(what, pace.shortest_ns, 1, u64::MAX)?;
+        let what = "a number of outcomes in a window";
+        QuotaError::in_range(what, pace.min_outcomes, 1, MOST_OUTCOMES)?;
         let clock = self.clock.unwrap_or_default();
         Ok(AdaptiveLimit::with(self.algorithm, bounds, pace, clock))
     }

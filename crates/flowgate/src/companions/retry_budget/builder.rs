@@ -92,21 +92,14 @@ impl RetryBudgetBuilder {
 
 pub(super) fn share_permille(permille: u32) -> Result<u64, QuotaError> {
     let what = "a share of retries in per mille";
-    checked(what, permille.into(), 0, MAX_SHARE_PERMILLE)
+    QuotaError::in_range(what, permille.into(), 0, MAX_SHARE_PERMILLE)
 }
 
 pub(super) fn min_per_second(retries: u32) -> Result<u64, QuotaError> {
     let what = "a minimum of retries per second";
-    checked(what, retries.into(), 0, MAX_PER_SECOND)
+    QuotaError::in_range(what, retries.into(), 0, MAX_PER_SECOND)
 }
 
 pub(super) fn capacity(retries: u32) -> Result<u64, QuotaError> {
-    checked("a capacity in retries", retries.into(), 1, MAX_CAPACITY)
-}
-
-fn checked(what: &'static str, value: u64, min: u64, max: u64) -> Result<u64, QuotaError> {
-    match (min..=max).contains(&value) {
-        true => Ok(value),
-        false => Err(QuotaError::out_of_range(what, value, min, max)),
-    }
+    QuotaError::in_range("a capacity in retries", retries.into(), 1, MAX_CAPACITY)
 }

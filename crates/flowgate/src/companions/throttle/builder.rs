@@ -8,7 +8,8 @@ use core::time::Duration;
 const MAX_BUCKETS: u64 = 128;
 const MAX_MIN_REQUESTS: u64 = 1_000_000_000;
 /// Close to 1000, a throttle hardly ever recovers; at 10,000, it hardly ever throttles.
-const MULTIPLIER_PERMILLE: (u64, u64) = (1100, 10_000);
+const MIN_MULTIPLIER_PERMILLE: u64 = 1100;
+const MAX_MULTIPLIER_PERMILLE: u64 = 10_000;
 /// Buckets of the shortest window are then still longer than a microsecond.
 const MIN_WINDOW_NS: u64 = 1_000_000;
 
@@ -124,26 +125,30 @@ impl ThrottleBuilder {
     /// assert_eq!(error.to_string(), "a multiplier in per mille of 1000 is out of range: 1100 to 10000");
     /// ```
     pub fn build(self) -> Result<Throttle, QuotaError> {
-        let window_ns = checked(
+        let window_ns = QuotaError::in_range(
             "a window in nanoseconds",
             u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX),
-            (MIN_WINDOW_NS, u64::MAX),
+            MIN_WINDOW_NS,
+            u64::MAX,
         )?;
-        let buckets = checked("a number of buckets", self.buckets, (1, MAX_BUCKETS))?;
-        let multiplier_permille = checked(
+        let buckets = QuotaError::in_range("a number of buckets", self.buckets, 1, MAX_BUCKETS)?;
+        let multiplier_permille = QuotaError::in_range(
             "a multiplier in per mille",
             self.multiplier_permille.into(),
-            MULTIPLIER_PERMILLE,
+            MIN_MULTIPLIER_PERMILLE,
+            MAX_MULTIPLIER_PERMILLE,
         )?;
-        let probe_permille = checked(
+        let probe_permille = QuotaError::in_range(
             "a share of probes in per mille",
             self.probe_permille.into(),
-            (1, 1000),
+            1,
+            1000,
         )?;
-        let min_requests = checked(
+        let min_requests = QuotaError::in_range(
             "a minimum of requests",
             self.min_requests,
-            (1, MAX_MIN_REQUESTS),
+            1,
+            MAX_MIN_REQUESTS,
         )?;
         let rules = Rules {
             bucket_ns: window_ns.div_ceil(buckets),
@@ -158,12 +163,5 @@ impl ThrottleBuilder {
             rules,
             clock: self.clock.unwrap_or_default(),
         })
-    }
-}
-
-fn checked(what: &'static str, value: u64, (min, max): (u64, u64)) -> Result<u64, QuotaError> {
-    match (min..=max).contains(&value) {
-        true => Ok(value),
-        false => Err(QuotaError::out_of_range(what, value, min, max)),
     }
 }
