@@ -14,8 +14,7 @@
 //! A call that does not end in time writes nothing: every call is slow unless it is known to be fast. So a hang is detected
 //! without any action of a thread, and a call that never ends disappears with its bucket.
 //!
-//! The level is judged once for each bucket of time, by the first threads that read it. They all compute the same step, and one
-//! of them swaps it in.
+//! The level is judged once for each bucket of time, by the first threads that read it ([`Judged`]).
 //!
 //! | field | read by | written by | guard |
 //! |---|---|---|---|
@@ -27,7 +26,7 @@
 //! as slow until then.
 
 use super::judge::{Counts, Rules, Standing};
-use crate::primitive::{AtomicU128, Ordering};
+use crate::store::judged::{self, Judged};
 use crate::store::ring::buckets::Buckets;
 use core::ops::Range;
 
@@ -36,14 +35,14 @@ pub(super) const MAX_SLOTS: u64 = 1024;
 
 const LEVEL_BITS: u32 = 8;
 
-impl Standing {
+impl judged::Standing for Standing {
     /// `since` and `judged` are below 2⁵⁶ because a bucket is longer than 256 ns; `level` is below 2⁸.
-    const fn pack(self) -> u128 {
+    fn pack(self) -> u128 {
         let low = self.since << LEVEL_BITS | self.level as u64;
         (self.judged as u128) << 64 | low as u128
     }
 
-    const fn unpack(word: u128) -> Self {
+    fn unpack(word: u128) -> Self {
         let low = word as u64;
         Self {
             judged: (word >> 64) as u64,
@@ -51,12 +50,16 @@ impl Standing {
             level: (low & ((1 << LEVEL_BITS) - 1)) as u32,
         }
     }
+
+    fn judged(self) -> u64 {
+        self.judged
+    }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Record {
-    standing: AtomicU128,
+    standing: Judged<Standing>,
     /// In each bucket, the calls that began, and those that were fast: never more than began.
     pub(super) calls: Buckets,
 }
@@ -65,7 +68,7 @@ impl Record {
     /// Creates a record for judgments that look back `reach` buckets, which is less than [`MAX_SLOTS`].
     pub(super) fn new(reach: u64) -> Self {
         Self {
-            standing: AtomicU128::new(Standing::default().pack()),
+            standing: Judged::new(Standing::default()),
             calls: Buckets::new(reach),
         }
     }
@@ -76,36 +79,17 @@ impl Record {
         let standing = self.standing();
         match rules.is_judged(standing, now_ns) {
             true => standing,
-            false => self.judge(rules, now_ns),
+            false => {
+                let to = now_ns / rules.bucket_ns;
+                let step = |old| rules.judge(old, to, |buckets| self.counts(buckets));
+                self.standing.judge(to, step)
+            }
         }
     }
 
     /// Returns the level as last judged.
     pub(super) fn standing(&self) -> Standing {
-        // Acquire: pairs with the swap in `judge`, so that this thread also sees the data of that judgment.
-        Standing::unpack(self.standing.load(Ordering::Acquire))
-    }
-
-    /// Judges the level, once per bucket and thread.
-    #[inline(never)]
-    fn judge(&self, rules: &Rules, now_ns: u64) -> Standing {
-        let to = now_ns / rules.bucket_ns;
-        loop {
-            let old = self.standing();
-            if old.judged >= to {
-                return old;
-            }
-            let new = rules.judge(old, to, |buckets| self.counts(buckets));
-            let swapped = self.standing.compare_exchange_weak(
-                old.pack(),
-                new.pack(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-            if swapped.is_ok() {
-                return new;
-            }
-        }
+        self.standing.last()
     }
 
     /// Returns the calls that began in `buckets`, as far as the ring still has them.

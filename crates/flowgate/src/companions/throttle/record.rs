@@ -17,7 +17,8 @@
 //! compare-and-swap, the outcome counts one judgment late, or after a whole window not at all.
 
 use super::share::{Rules, WHOLE, is_sent};
-use crate::primitive::{AtomicU64, AtomicU128, Ordering};
+use crate::primitive::{AtomicU64, Ordering};
+use crate::store::judged::{self, Judged};
 use crate::store::ring::buckets::Buckets;
 
 /// The share, and the bucket at whose beginning it was judged.
@@ -27,23 +28,27 @@ pub(super) struct Standing {
     pub(super) share: u64,
 }
 
-impl Standing {
-    const fn pack(self) -> u128 {
+impl judged::Standing for Standing {
+    fn pack(self) -> u128 {
         (self.judged as u128) << 64 | self.share as u128
     }
 
-    const fn unpack(word: u128) -> Self {
+    fn unpack(word: u128) -> Self {
         Self {
             judged: (word >> 64) as u64,
             share: word as u64,
         }
+    }
+
+    fn judged(self) -> u64 {
+        self.judged
     }
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Record {
-    standing: AtomicU128,
+    standing: Judged<Standing>,
     sum: AtomicU64,
     /// In each bucket, the requests whose outcome is known, and of these the accepted ones.
     pub(super) outcomes: Buckets,
@@ -56,7 +61,7 @@ impl Record {
             share: WHOLE,
         };
         Self {
-            standing: AtomicU128::new(first.pack()),
+            standing: Judged::new(first),
             sum: AtomicU64::new(0),
             outcomes: Buckets::new(rules.window),
         }
@@ -68,41 +73,26 @@ impl Record {
         let standing = self.standing();
         match rules.is_judged(standing.judged, now_ns) {
             true => standing,
-            false => self.judge(rules, now_ns),
+            false => {
+                let judged = now_ns / rules.bucket_ns;
+                self.standing.judge(judged, |_| Standing {
+                    judged,
+                    share: self.share(rules, judged),
+                })
+            }
         }
     }
 
     /// Returns the share as last judged.
     pub(super) fn standing(&self) -> Standing {
-        // Acquire: pairs with the swap in `judge`, so that this thread also sees the data of that judgment.
-        Standing::unpack(self.standing.load(Ordering::Acquire))
+        self.standing.last()
     }
 
-    /// Judges the share by the window before the current bucket, once per bucket and thread.
-    #[inline(never)]
-    fn judge(&self, rules: &Rules, now_ns: u64) -> Standing {
-        let to = now_ns / rules.bucket_ns;
-        loop {
-            let old = self.standing();
-            if old.judged >= to {
-                return old;
-            }
-            let window = self.counts(rules.window, to);
-            let recent = self.counts(rules.recent, to);
-            let new = Standing {
-                judged: to,
-                share: rules.share(window, recent),
-            };
-            let swapped = self.standing.compare_exchange_weak(
-                old.pack(),
-                new.pack(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-            if swapped.is_ok() {
-                return new;
-            }
-        }
+    /// The share by the window before `bucket`, and by its last part.
+    fn share(&self, rules: &Rules, bucket: u64) -> u64 {
+        let window = self.counts(rules.window, bucket);
+        let recent = self.counts(rules.recent, bucket);
+        rules.share(window, recent)
     }
 
     /// Returns the requests and the accepted requests in the last `buckets` before `bucket`.
