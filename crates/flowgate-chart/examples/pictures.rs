@@ -15,8 +15,8 @@
 //! file of the repository.
 
 use flowgate::{
-    ApproximateWindow, DecayingBucket, FixedWindow, LeakyBucket, Limiter, ManualClock, QuotaError,
-    SegmentedWindow, SlidingWindow, Timestamp, TokenBucket, WarmUp,
+    ApproximateWindow, DecayingBucket, DualTokenBucket, FixedWindow, LeakyBucket, Limiter,
+    ManualClock, QuotaError, SegmentedWindow, SlidingWindow, Timestamp, TokenBucket, WarmUp,
 };
 use flowgate_chart::{Axis, Chart, Layer, Look, Picture, Point, Terminal, Unit};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -77,7 +77,7 @@ fn definition(picture: &Picture) -> String {
 /// A limiter, and the clock by which it goes.
 type Subject = (ManualClock, Box<dyn Limiter>);
 
-/// Each limiter at 20 per second, with its usual settings.
+/// Each limiter at 20 per second, with its usual settings. The dual bucket has a lower rate in the long run.
 fn limiters() -> Result<Vec<(&'static str, &'static str, Subject)>, QuotaError> {
     fn with<L: Limiter + 'static>(
         build: impl FnOnce(&ManualClock) -> Result<L, QuotaError>,
@@ -97,6 +97,15 @@ fn limiters() -> Result<Vec<(&'static str, &'static str, Subject)>, QuotaError> 
             "leaky-bucket",
             "LeakyBucket: one every 50 ms",
             with(|time| LeakyBucket::builder(quota).clock(time).build())?,
+        ),
+        (
+            "dual-token-bucket",
+            "DualTokenBucket: 20/s, and 4/s once a burst of 40 is used up",
+            with(|time| {
+                DualTokenBucket::builder("20/s; 4/s burst 40".parse()?)
+                    .clock(time)
+                    .build()
+            })?,
         ),
         (
             "fixed-window",

@@ -45,6 +45,11 @@ use crate::quota::Quotas;
 /// # Ok::<(), flowgate::QuotaError>(())
 /// ```
 ///
+/// The rate of the first quota holds as long as the burst of the second one lasts. Then the second rate holds. The picture
+/// shows all requests in gray and the admitted ones in blue:
+///
+/// ![DualTokenBucket: 20/s, and 4/s once a burst of 40 is used up][picture]
+///
 /// # Guarantees
 ///
 /// [The guide](crate::guide::guarantees) defines C1 to C9.
@@ -107,6 +112,7 @@ use crate::quota::Quotas;
 /// );
 /// assert!(PAID_API.try_acquire().is_ok());
 /// ```
+#[cfg_attr(doc, doc = include_str!("../../guide/pictures/dual-token-bucket.md"))]
 pub type DualTokenBucket = RateLimiter<Dual>;
 
 /// Settings of a [`DualTokenBucket`] other than the default ones.
