@@ -10,7 +10,7 @@ use bytes::Bytes;
 use flowgate::Denied;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 /// The reason why a request is refused, and the limit that refused it.
@@ -70,9 +70,11 @@ impl<'a> Reason<'a> {
 
     /// A line of text.
     pub(crate) fn text_response(&self) -> Response<Bytes> {
-        let text = Bytes::from(format!("{self}\n"));
+        // Most lines fit, so that the text does not grow step by step.
+        let mut text = String::with_capacity(96);
+        writeln!(text, "{self}").expect("a string takes any text");
         let plain = const { HeaderValue::from_static("text/plain; charset=utf-8") };
-        self.with_body(plain, text)
+        self.with_body(plain, text.into())
     }
 
     pub(crate) fn problem_details(&self) -> Response<Bytes> {
