@@ -1,0 +1,49 @@
+use crate::terms::Terms;
+
+/// What one limit asks the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The name of the record.
+    pub(crate) record: String,
+    pub(crate) terms: Terms,
+    /// What this process has seen last. A store that has forgotten it is reminded.
+    pub(crate) seen: Seen,
+    /// What to take, in this order.
+    pub(crate) runs: Vec<Run>,
+}
+
+/// A debt, in parts, at a time of the store, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) debt: u64,
+    pub(crate) at_us: u64,
+}
+
+/// Requests for the same number of units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) times: u64,
+    pub(crate) units: u64,
+}
+
+/// What the store answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// After everything was taken.
+    pub(crate) seen: Seen,
+    /// The parts that the store had forgotten.
+    pub(crate) healed: u64,
+    /// How often each run was taken.
+    pub(crate) taken: Vec<u64>,
+}
+
+/// Why there is no reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The store did not answer in time, or the connection ended. The call may have been carried out: it is never repeated.
+    Lost,
+    /// Nothing was sent: the store cannot be reached.
+    Unreachable,
+    /// The store refused this call, for this reason, and took nothing.
+    Refused(String),
+}

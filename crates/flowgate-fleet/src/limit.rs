@@ -1,0 +1,147 @@
+use crate::fleet::Shared;
+use crate::strict::{Answer, Asked, Strict};
+use flowgate::Denied;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::sync::oneshot;
+
+/// A rate limit that all processes of a [`Fleet`](crate::Fleet) share.
+#[derive(Clone)]
+pub struct FleetLimit {
+    shared: Arc<Shared>,
+    strict: Arc<Strict>,
+}
+
+/// A request that was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    is_degraded: bool,
+}
+
+impl Admitted {
+    pub(crate) fn by_store() -> Self {
+        Self { is_degraded: false }
+    }
+
+    pub(crate) fn alone() -> Self {
+        Self { is_degraded: true }
+    }
+
+    /// Returns whether this process decided alone, because the store did not answer.
+    pub fn is_degraded(self) -> bool {
+        self.is_degraded
+    }
+}
+
+impl FleetLimit {
+    pub(crate) fn new(shared: Arc<Shared>, strict: Strict) -> Self {
+        Self {
+            shared,
+            strict: Arc::new(strict),
+        }
+    }
+
+    /// Returns a future that asks the store for one unit.
+    ///
+    /// Callers that ask while a call is in flight share the next one. An answer takes two round trips at most. A store that does not
+    /// answer costs 100 ms at most. Then this process decides alone, as [`when_cut_off`](crate::FleetLimitBuilder::when_cut_off) says.
+    ///
+    /// The output is an error if the limit refuses. [`Denied::is_outage`] then states that nobody refused: the store did not answer,
+    /// and this process admits no more alone. That is a matter for the status 503, not 429.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped before its call is sent takes nothing. After that, its units may be lost: they are not returned,
+    /// because the store may have been asked already.
+    pub fn ask(&self) -> Ask {
+        Ask {
+            limit: self.clone(),
+            n: 1,
+            answer: None,
+        }
+    }
+}
+
+/// A request to the store, as a future. [`FleetLimit::ask`] returns it.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Ask {
+    limit: FleetLimit,
+    n: u64,
+    answer: Option<oneshot::Receiver<Answer>>,
+}
+
+impl Ask {
+    /// Sets the number of units (default: 1).
+    pub fn n(mut self, units: u64) -> Self {
+        self.n = units;
+        self
+    }
+
+    /// Blocks the current thread until there is an answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Denied`] in the same cases as the future.
+    ///
+    /// # Panics
+    ///
+    /// Panics in an asynchronous task of tokio, which must not block.
+    pub fn block(mut self) -> Result<Admitted, Denied> {
+        match self.begin() {
+            Ok(receiver) => receiver.blocking_recv().unwrap_or(Err(Denied::outage())),
+            Err(answer) => answer,
+        }
+    }
+
+    /// Asks. Returns the answer as an error if it is there already.
+    fn begin(&mut self) -> Result<oneshot::Receiver<Answer>, Answer> {
+        let FleetLimit { shared, strict } = &self.limit;
+        match strict.ask(self.n, shared.is_down()) {
+            Asked::Now(answer) => Err(answer),
+            Asked::Later { answer, is_first } => {
+                if is_first {
+                    shared.announce(strict);
+                }
+                Ok(answer)
+            }
+        }
+    }
+}
+
+impl Future for Ask {
+    type Output = Result<Admitted, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut answer = match self.answer.take() {
+            Some(answer) => answer,
+            None => match self.begin() {
+                Ok(answer) => answer,
+                Err(answer) => return Poll::Ready(answer),
+            },
+        };
+        match Pin::new(&mut answer).poll(context) {
+            Poll::Ready(answer) => Poll::Ready(answer.unwrap_or(Err(Denied::outage()))),
+            Poll::Pending => {
+                self.answer = Some(answer);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl fmt::Debug for FleetLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.strict.fmt(f)
+    }
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("n", &self.n)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,46 @@
+-- Takes units from one bucket.
+--
+-- KEYS[1]: the record, `debt:time:count:period`. A bucket without a record is full.
+-- ARGV: count, period, burst, then the last debt that the caller has seen with its time, and then pairs: how often to take how
+-- many units. A unit is `period` parts, and `count` parts flow back per microsecond. The pairs are taken in order, each as
+-- often as the bucket allows.
+-- Returns the time in microseconds, the debt in parts, how much of it the record had forgotten, and how often each pair was taken.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local count, period, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local full, debt, changed = burst * period, 0, false
+-- What is left of a debt. If the clock was set back, or is another one, nothing flows back, and time goes on from here.
+local function left(debt, at, rate)
+  if at > now then return debt end
+  if now - at >= debt / rate then return 0 end
+  return debt - (now - at) * rate
+end
+local record = redis.call('GET', KEYS[1])
+if record then
+  local was, at, old_count, old_period = string.match(record, '^(%d+):(%d+):(%d+):(%d+)$')
+  if not was then
+    return redis.error_reply('FOREIGN the value of this record is not one of flowgate')
+  end
+  debt, changed = left(was + 0, at + 0, old_count + 0), at + 0 > now
+  if old_period + 0 ~= period then debt = math.ceil(debt / old_period * period) end
+end
+local seen = math.min(left(tonumber(ARGV[4]), tonumber(ARGV[5]), count), full)
+local reply = {now, 0, math.max(seen - debt, 0)}
+if seen > debt then
+  debt, changed = seen, true
+end
+if debt > full then debt = full end
+for pair = 6, #ARGV, 2 do
+  local times, cost = tonumber(ARGV[pair]), ARGV[pair + 1] * period
+  local taken = math.min(times, math.floor((full - debt) / cost))
+  if taken > 0 then
+    debt, changed = debt + taken * cost, true
+  end
+  reply[#reply + 1] = taken
+end
+if changed and debt > 0 then
+  local text = string.format('%.0f:%.0f:%.0f:%.0f', debt, now, count, period)
+  redis.call('SET', KEYS[1], text, 'PX', math.ceil(debt / count / 1000) + 10000)
+end
+reply[2] = debt
+return reply

@@ -1,0 +1,355 @@
+//! A strict limit: nothing is held here, and each decision is the store's.
+//!
+//! Callers that come while a call is in flight wait, and share the next one. It asks for all of them, in their order. So the calls
+//! per second depend on how long a call takes, and not on the callers.
+//!
+//! ```text
+//!   ask ──▶ waiting ──▶ the call that is sent next ──▶ store
+//!   ask ──▶    │                                        │ granted, debt
+//!              ╰───────── answers, in order ◀───────────╯
+//! ```
+//!
+//! A refusal states the debt. Until enough of it has flowed back, callers are refused here, without a call.
+
+use crate::Admitted;
+use crate::call::{Call, Failure, Reply, Run, Seen};
+use crate::cut_off::Alone;
+use crate::terms::Terms;
+use flowgate::{Clock, Denied, Timestamp};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// More callers than this do not wait for a limit.
+const MOST_WAITING: usize = 100_000;
+/// More callers than this do not share a call: the store would be busy with it for milliseconds.
+const MOST_IN_A_CALL: usize = 10_000;
+/// A store that refuses the calls of a limit, for example because its memory is full, is asked again after this time.
+const REFUSED: Duration = Duration::from_secs(1);
+
+/// What a caller is answered.
+pub(crate) type Answer = Result<Admitted, Denied>;
+
+#[derive(Debug)]
+pub(crate) struct Strict {
+    record: String,
+    pub(crate) terms: Terms,
+    clock: Clock,
+    alone: Alone,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Asker>,
+    /// Whether a call is about to be sent, or is in flight.
+    is_calling: bool,
+    /// What the store has stated last, and when that arrived.
+    seen: Seen,
+    seen_at: Timestamp,
+    /// The store refuses the calls of this limit until then.
+    refused_until: Timestamp,
+}
+
+#[derive(Debug)]
+pub(crate) struct Asker {
+    n: u64,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// What becomes of a caller.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// It is decided.
+    Now(Answer),
+    /// It waits. `is_first`: nobody has announced a call yet.
+    Later {
+        answer: oneshot::Receiver<Answer>,
+        is_first: bool,
+    },
+}
+
+impl Strict {
+    pub(crate) fn new(record: String, terms: Terms, clock: Clock, alone: Alone) -> Self {
+        Self {
+            record,
+            terms,
+            clock,
+            alone,
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides on `n` units here, or puts the caller with those that wait for a call. With `is_down`, there is no connection.
+    pub(crate) fn ask(&self, n: u64, is_down: bool) -> Asked {
+        if n == 0 {
+            return Asked::Now(Ok(Admitted::by_store()));
+        }
+        if n > self.terms.burst {
+            return Asked::Now(Err(Denied::never(n, self.terms.burst)));
+        }
+        let now = self.clock.now();
+        let mut state = self.state();
+        let passed = now.saturating_duration_since(state.seen_at);
+        if let Some(left) = self.wait(state.seen, n).checked_sub(passed)
+            && !left.is_zero()
+        {
+            return Asked::Now(Err(Denied::retry_in(left)));
+        }
+        if is_down || now < state.refused_until {
+            return Asked::Now(self.alone(n));
+        }
+        if state.waiting.len() >= MOST_WAITING {
+            return Asked::Now(Err(Denied::queue_full(None)));
+        }
+        let (sender, answer) = oneshot::channel();
+        state.waiting.push_back(Asker { n, answer: sender });
+        let is_first = !std::mem::replace(&mut state.is_calling, true);
+        Asked::Later { answer, is_first }
+    }
+
+    /// Returns how long `n` units have to wait from the moment that the store stated this.
+    ///
+    /// Counted from its arrival, that is at most one way of a message too long, and never too short.
+    fn wait(&self, seen: Seen, n: u64) -> Duration {
+        Duration::from_micros(self.terms.wait_us(seen.debt, n))
+    }
+
+    /// The decision of this process while the store does not answer.
+    fn alone(&self, n: u64) -> Answer {
+        if self.alone.admits(n) {
+            Ok(Admitted::alone())
+        } else {
+            Err(Denied::outage())
+        }
+    }
+
+    /// Returns the call to send, with those that wait for it. Returns `None` if nobody waits any longer.
+    pub(crate) fn call(&self) -> Option<(Call, Vec<Asker>)> {
+        let mut state = self.state();
+        let most = state.waiting.len().min(MOST_IN_A_CALL);
+        let waiting = state.waiting.drain(..most);
+        let askers: Vec<Asker> = waiting.filter(|asker| !asker.answer.is_closed()).collect();
+        if askers.is_empty() && state.waiting.is_empty() {
+            state.is_calling = false;
+            return None;
+        }
+        let call = Call {
+            record: self.record.clone(),
+            terms: self.terms,
+            seen: state.seen,
+            runs: runs(&askers).map(Run::of).collect(),
+        };
+        Some((call, askers))
+    }
+
+    /// Answers those that waited for a call. Returns whether others wait by now, for the next one.
+    pub(crate) fn answer(&self, askers: Vec<Asker>, outcome: Result<Reply, Failure>) -> bool {
+        let mut state = self.state();
+        let answers = match outcome {
+            Ok(reply) => self.answers(&askers, &reply, &mut state),
+            Err(failure) => {
+                if let Failure::Refused(why) = failure {
+                    tracing::warn!("the store refuses a limit: {why}");
+                    state.refused_until = self.clock.now() + REFUSED;
+                }
+                askers.iter().map(|asker| self.alone(asker.n)).collect()
+            }
+        };
+        state.is_calling = !state.waiting.is_empty();
+        let others_wait = state.is_calling;
+        drop(state);
+        for (asker, answer) in askers.into_iter().zip(answers) {
+            // Whoever has given up is told nothing.
+            let _ = asker.answer.send(answer);
+        }
+        others_wait
+    }
+
+    fn answers(&self, askers: &[Asker], reply: &Reply, state: &mut State) -> Vec<Answer> {
+        (state.seen, state.seen_at) = (reply.seen, self.clock.now());
+        let mut answers = Vec::with_capacity(askers.len());
+        for (run, taken) in runs(askers).zip(&reply.taken) {
+            let wait = self.wait(reply.seen, run[0].n);
+            answers.extend((0..run.len() as u64).map(|caller| {
+                if caller < *taken {
+                    Ok(Admitted::by_store())
+                } else {
+                    Err(Denied::retry_in(wait))
+                }
+            }));
+        }
+        answers
+    }
+}
+
+/// Returns the callers in groups that ask for the same number of units, one after the other.
+fn runs(askers: &[Asker]) -> impl Iterator<Item = &[Asker]> {
+    askers.chunk_by(|asker, next| asker.n == next.n)
+}
+
+impl Run {
+    fn of(askers: &[Asker]) -> Self {
+        Self {
+            times: askers.len() as u64,
+            units: askers[0].n,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CutOff;
+    use flowgate::{ManualClock, Quota};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn strict(quota: &str, cut_off: CutOff) -> (ManualClock, Strict) {
+        let time = ManualClock::new();
+        let quota: Quota = quota.parse().expect("a quota");
+        let terms = Terms::of(quota).expect("the store can count it");
+        let clock = Clock::from(&time);
+        let alone = Alone::new(cut_off, quota, &clock).expect("a share");
+        let strict = Strict::new("fg1:test".to_owned(), terms, clock, alone);
+        (time, strict)
+    }
+
+    fn reply(debt: u64, taken: &[u64]) -> Result<Reply, Failure> {
+        Ok(Reply {
+            seen: Seen { debt, at_us: 7 },
+            healed: 0,
+            taken: taken.to_vec(),
+        })
+    }
+
+    fn waits(asked: Asked) -> oneshot::Receiver<Answer> {
+        match asked {
+            Asked::Later { answer, .. } => answer,
+            Asked::Now(answer) => panic!("it is decided: {answer:?}"),
+        }
+    }
+
+    fn decided(asked: Asked) -> Answer {
+        match asked {
+            Asked::Now(answer) => answer,
+            Asked::Later { .. } => panic!("it waits"),
+        }
+    }
+
+    #[test]
+    fn who_comes_during_a_call_shares_the_next_one() {
+        let (_, strict) = strict("10/s", CutOff::Deny);
+        let first = strict.ask(2, false);
+        assert!(matches!(first, Asked::Later { is_first: true, .. }));
+        let mut first = waits(first);
+        let (call, askers) = strict.call().expect("one waits");
+        assert_eq!(call.runs, [Run { times: 1, units: 2 }]);
+
+        let others = [1, 1, 3].map(|units| strict.ask(units, false));
+        assert!(others.iter().all(|asked| matches!(
+            asked,
+            Asked::Later {
+                is_first: false,
+                ..
+            }
+        )));
+        let mut others = others.map(waits);
+        let others_wait = strict.answer(askers, reply(8 * call.terms.period, &[1]));
+        assert!(others_wait);
+        assert!(first.try_recv().expect("an answer").is_ok());
+
+        let (call, askers) = strict.call().expect("three wait");
+        let expected = [Run { times: 2, units: 1 }, Run { times: 1, units: 3 }];
+        assert_eq!(call.runs, expected);
+        assert!(!strict.answer(askers, reply(10 * call.terms.period, &[2, 0])));
+        let answers = others
+            .each_mut()
+            .map(|other| other.try_recv().expect("an answer"));
+        let [Ok(one), Ok(_), Err(denied)] = answers else {
+            panic!("{answers:?}");
+        };
+        assert!(!one.is_degraded());
+        assert_eq!(denied.retry_after(), Some(3 * SECOND / 10));
+    }
+
+    #[test]
+    fn who_gives_up_before_the_call_takes_nothing() {
+        let (_, strict) = strict("10/s", CutOff::Deny);
+        let gives_up = waits(strict.ask(7, false));
+        let stays = waits(strict.ask(1, false));
+        drop(gives_up);
+        let (call, _) = strict.call().expect("one waits");
+        assert_eq!(call.runs, [Run { times: 1, units: 1 }]);
+        drop(stays);
+
+        let (_, strict) = self::strict("10/s", CutOff::Deny);
+        drop(waits(strict.ask(7, false)));
+        assert!(strict.call().is_none());
+        // The next one announces a call of its own.
+        assert!(matches!(
+            strict.ask(1, false),
+            Asked::Later { is_first: true, .. }
+        ));
+    }
+
+    #[test]
+    fn c3_a_refusal_holds_until_enough_has_flowed_back_and_no_longer() {
+        let (time, strict) = strict("10/s burst 5", CutOff::Admit);
+        let _answer = waits(strict.ask(5, false));
+        let (call, askers) = strict.call().expect("one waits");
+        strict.answer(askers, reply(5 * call.terms.period, &[1]));
+        time.advance(Duration::from_millis(60));
+        let denied = decided(strict.ask(2, false)).unwrap_err();
+        assert_eq!(denied.retry_after(), Some(Duration::from_millis(140)));
+        // It is known here, even if the store cannot be reached.
+        assert!(decided(strict.ask(2, true)).is_err());
+        time.advance(Duration::from_millis(140) - Duration::from_nanos(1));
+        assert!(decided(strict.ask(2, false)).is_err());
+        time.advance(Duration::from_nanos(1));
+        drop(waits(strict.ask(2, false)));
+        assert!(decided(strict.ask(2, true)).is_ok_and(Admitted::is_degraded));
+        assert!(decided(strict.ask(6, true)).unwrap_err().is_never());
+    }
+
+    #[test]
+    fn a_call_reminds_the_store_of_what_it_stated_last() {
+        let (_, strict) = strict("10/s", CutOff::Deny);
+        let _answer = waits(strict.ask(1, false));
+        let (call, askers) = strict.call().expect("one waits");
+        assert_eq!(call.seen, Seen::default());
+        strict.answer(askers, reply(call.terms.period, &[1]));
+        let _answer = waits(strict.ask(1, false));
+        let (again, _) = strict.call().expect("one waits");
+        let debt = call.terms.period;
+        assert_eq!(again.seen, Seen { debt, at_us: 7 });
+    }
+
+    #[test]
+    fn a_call_without_a_reply_is_decided_alone_and_one_that_is_refused_stays_away_for_a_second() {
+        let (time, strict) = strict("8/s", CutOff::Share(1, 4));
+        let mut lost = [2, 1].map(|units| waits(strict.ask(units, false)));
+        let (_, askers) = strict.call().expect("two wait");
+        strict.answer(askers, Err(Failure::Lost));
+        let [two, one] = lost
+            .each_mut()
+            .map(|lost| lost.try_recv().expect("an answer"));
+        assert!(
+            two.is_ok_and(Admitted::is_degraded),
+            "a quarter of the limit"
+        );
+        assert!(one.unwrap_err().is_outage());
+
+        let _answer = waits(strict.ask(1, false));
+        let (_, askers) = strict.call().expect("one waits");
+        strict.answer(askers, Err(Failure::Refused("OOM".to_owned())));
+        assert!(decided(strict.ask(1, false)).unwrap_err().is_outage());
+        time.advance(SECOND);
+        drop(waits(strict.ask(1, false)));
+    }
+}

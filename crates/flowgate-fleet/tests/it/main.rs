@@ -1,0 +1,4 @@
+//! Tests with a real store.
+
+mod strict;
+mod support;

@@ -1,0 +1,210 @@
+//! Strict limits: the store decides on each request.
+
+use crate::support::Engine;
+use flowgate::Quota;
+use flowgate_fleet::{CutOff, Fleet, FleetError, FleetLimit};
+use std::time::Duration;
+
+fn quota(text: &str) -> Quota {
+    text.parse().expect("a quota")
+}
+
+/// One process of four. A busy machine does not make it impatient.
+fn fleet(engine: &Engine) -> Fleet {
+    let fleet = Fleet::redis(&engine.url()).expect("an address");
+    let fleet = fleet.nodes(4).patience(Duration::from_secs(10));
+    fleet.open().expect("a fleet")
+}
+
+fn limit(engine: &Engine, name: &str, text: &str) -> FleetLimit {
+    let limit = fleet(engine).limit(name, quota(text)).build();
+    limit.expect("a limit")
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c1_two_processes_share_one_limit() {
+    let engine = Engine::start();
+    let nodes = [0, 1].map(|_| limit(&engine, "api", "6/day"));
+    let admitted: Vec<bool> = (0..8)
+        .map(|turn| nodes[turn % 2].ask().block().is_ok())
+        .collect();
+    assert_eq!(admitted, [true, true, true, true, true, true, false, false]);
+    let denied = nodes[0].ask().block().unwrap_err();
+    let wait = denied.retry_after().expect("the store knows when");
+    let day = Duration::from_secs(86_400);
+    assert!(
+        wait <= day / 6 && wait > day / 6 - Duration::from_secs(60),
+        "{wait:?}"
+    );
+    assert!(!denied.is_outage());
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn a_refusal_is_known_here_until_enough_has_flowed_back() {
+    let engine = Engine::start();
+    let limit = limit(&engine, "mail", "3/day");
+    assert!(limit.ask().n(3).block().is_ok());
+    assert!(limit.ask().block().is_err());
+    let calls = engine.calls();
+    for _ in 0..100 {
+        assert!(limit.ask().block().is_err());
+    }
+    assert_eq!(engine.calls(), calls, "no call for what is known");
+    assert!(limit.ask().n(4).block().unwrap_err().is_never());
+    assert!(limit.ask().n(0).block().is_ok());
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn callers_that_come_together_share_a_call() {
+    let engine = Engine::start();
+    let limit = limit(&engine, "api", "1000/day");
+    assert!(limit.ask().block().is_ok());
+    let calls = engine.calls();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let admitted = runtime.block_on(async {
+        let asks = (0..500).map(|_| limit.ask());
+        let answers = futures_util::future::join_all(asks).await;
+        answers.iter().filter(|answer| answer.is_ok()).count()
+    });
+    assert_eq!(admitted, 500);
+    // All but the first of them are there before it has an answer.
+    assert!(engine.calls() - calls <= 3, "{}", engine.calls() - calls);
+    assert!(limit.ask().n(500).block().is_err());
+    assert!(limit.ask().n(499).block().is_ok());
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c2_a_large_request_costs_the_small_ones_beside_it_nothing() {
+    let engine = Engine::start();
+    let limit = limit(&engine, "api", "10/day");
+    assert!(limit.ask().n(6).block().is_ok());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let admitted = runtime.block_on(async {
+        let asks = [1, 5, 1, 1, 4, 1, 1].map(|units| limit.ask().n(units));
+        let answers = futures_util::future::join_all(asks).await;
+        answers.iter().map(Result::is_ok).collect::<Vec<_>>()
+    });
+    assert_eq!(admitted, [true, false, true, true, false, true, false]);
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn a_store_that_hangs_is_no_refusal_and_loses_one_call() {
+    let engine = Engine::start();
+    let fleet = Fleet::redis(&engine.url())
+        .unwrap()
+        .nodes(4)
+        .open()
+        .unwrap();
+    let limit = fleet.limit("api", quota("8/day")).build().unwrap();
+    assert!(limit.ask().block().is_ok());
+    let calls = engine.calls();
+    engine.pause();
+    // A quarter of the limit is this node's.
+    let answers: Vec<_> = (0..4).map(|_| limit.ask().block()).collect();
+    let is_degraded = |at: usize| {
+        answers[at]
+            .as_ref()
+            .is_ok_and(|admitted| admitted.is_degraded())
+    };
+    assert!(is_degraded(0) && is_degraded(1), "{answers:?}");
+    for at in [2, 3] {
+        let denied = answers[at].as_ref().unwrap_err();
+        assert!(denied.is_outage(), "{denied}");
+    }
+    engine.resume();
+    // The call that got no answer was carried out afterwards; no other was sent.
+    assert_eq!(engine.calls() - calls, 1);
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn a_store_that_was_killed_is_found_again_and_forgets_little() {
+    let mut engine = Engine::start();
+    let fleet = Fleet::redis(&engine.url())
+        .unwrap()
+        .nodes(1)
+        .open()
+        .unwrap();
+    let builder = fleet.limit("api", quota("100/day"));
+    let limit = builder.when_cut_off(CutOff::Deny).build().unwrap();
+    assert!(limit.ask().n(60).block().is_ok());
+    engine.kill();
+    assert!(limit.ask().block().unwrap_err().is_outage());
+    engine.restart();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(fleet.ready());
+    // The store is empty. This node remembers the debt.
+    assert!(limit.ask().n(41).block().is_err());
+    assert!(limit.ask().n(40).block().is_ok());
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn a_foreign_record_is_an_outage_of_this_limit_alone() {
+    let engine = Engine::start();
+    let fleet = fleet(&engine);
+    let build = |name| {
+        let builder = fleet.limit(name, quota("5/day"));
+        builder.when_cut_off(CutOff::Deny).build().unwrap()
+    };
+    let (one, other) = (build("one"), build("other"));
+    assert!(one.ask().block().is_ok());
+    let record = engine.command("RANDOMKEY").expect("the only record");
+    let set = engine.command(&format!("SET {record} 17"));
+    assert_eq!(set.as_deref(), Some("+OK"));
+    assert!(one.ask().block().unwrap_err().is_outage());
+    assert!(
+        other
+            .ask()
+            .block()
+            .is_ok_and(|admitted| !admitted.is_degraded())
+    );
+    assert_eq!(
+        engine.command(&format!("GET {record}")).as_deref(),
+        Some("17")
+    );
+}
+
+#[test]
+fn nothing_is_open_by_accident() {
+    let fleet = Fleet::redis("redis://127.0.0.1:1").unwrap().open().unwrap();
+    let error = fleet.limit("api", quota("5/s")).build().unwrap_err();
+    assert!(matches!(error, FleetError::NoCutOff), "{error}");
+    let wrong = fleet
+        .limit("api", quota("5/s"))
+        .when_cut_off(CutOff::Share(3, 2));
+    assert_eq!(
+        wrong.build().unwrap_err().to_string(),
+        "a share is between 1/N and 1, not 3/2"
+    );
+    let no_nodes = Fleet::redis("redis://127.0.0.1:1").unwrap().nodes(0).open();
+    assert!(matches!(no_nodes, Err(FleetError::NoNodes)));
+    assert!(matches!(
+        Fleet::redis("reddis:/x"),
+        Err(FleetError::Address(_))
+    ));
+}
+
+#[test]
+fn a_fleet_without_a_store_decides_alone() {
+    let fleet = Fleet::redis("redis://127.0.0.1:1")
+        .unwrap()
+        .nodes(2)
+        .open()
+        .unwrap();
+    let limit = fleet.limit("api", quota("4/day")).build().unwrap();
+    let admitted = (0..4).filter(|_| limit.ask().block().is_ok()).count();
+    assert_eq!(admitted, 2);
+    assert!(limit.ask().block().unwrap_err().is_outage());
+}
