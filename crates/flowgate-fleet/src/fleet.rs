@@ -31,7 +31,7 @@ pub(crate) struct Shared {
 pub struct FleetBuilder {
     store: Store,
     nodes: Option<u32>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// Settings of a limit of a [`Fleet`].
@@ -57,7 +57,7 @@ impl Fleet {
         Ok(FleetBuilder {
             store,
             nodes: None,
-            patience: Duration::from_millis(50),
+            timeout: Duration::from_millis(50),
         })
     }
 
@@ -109,8 +109,8 @@ impl FleetBuilder {
     ///
     /// After that, the connection is replaced, and this process decides alone. Set it to at least four round trips.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -127,7 +127,7 @@ impl FleetBuilder {
             .enable_all()
             .build()
             .map_err(FleetError::Thread)?;
-        let link = Arc::new(Link::new(self.store, self.patience));
+        let link = Arc::new(Link::new(self.store, self.timeout));
         let (ready, announced) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             link: Arc::clone(&link),
@@ -146,7 +146,7 @@ impl FleetBuilder {
 /// How many limits ask in one write.
 const MOST_CALLS: usize = 1_000;
 
-/// Sends the calls of all limits that have announced one, in one write, until nobody is left who could announce any.
+/// Sends the calls of all limits that have announced one, in one write. Ends when no caller can announce any.
 async fn serve(
     link: Arc<Link>,
     mut announced: mpsc::UnboundedReceiver<Arc<Strict>>,

@@ -49,7 +49,7 @@ impl FleetLimit {
     /// Callers that ask while a call is in flight share the next one. An answer takes two round trips at most. A store that does not
     /// answer costs 100 ms at most. Then this process decides alone, as [`when_cut_off`](crate::FleetLimitBuilder::when_cut_off) says.
     ///
-    /// The output is an error if the limit refuses. [`Denied::is_outage`] then states that nobody refused: the store did not answer,
+    /// The output is an error if the limit refuses. [`Denied::is_outage`] then states that the store did not answer,
     /// and this process admits no more alone. That is a matter for the status 503, not 429.
     ///
     /// # Cancel safety

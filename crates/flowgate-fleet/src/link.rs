@@ -16,8 +16,8 @@ use redis::RedisResult;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time;
 use tokio::time::error::Elapsed;
-use tokio::time::{sleep, timeout};
 
 /// An attempt to connect may take as long as this many calls: the network's handshake, the store's, and a PING.
 const ATTEMPT: u32 = 3;
@@ -37,7 +37,7 @@ pub(crate) enum LinkState {
 pub(crate) struct Link {
     store: Store,
     /// A store that has not answered within this time has not answered.
-    patience: Duration,
+    timeout: Duration,
     current: Mutex<Current>,
     state: watch::Sender<LinkState>,
 }
@@ -50,10 +50,10 @@ struct Current {
 }
 
 impl Link {
-    pub(crate) fn new(store: Store, patience: Duration) -> Self {
+    pub(crate) fn new(store: Store, timeout: Duration) -> Self {
         Self {
             store,
-            patience,
+            timeout,
             current: Mutex::default(),
             state: watch::Sender::new(LinkState::Connecting),
         }
@@ -97,7 +97,7 @@ impl Link {
                 None => return all(Failure::Unreachable),
             }
         };
-        let outcome = timeout(self.patience, connection.call(calls)).await;
+        let outcome = time::timeout(self.timeout, connection.call(calls)).await;
         let mut current = self.current();
         if current.number != number {
             return all(Failure::Lost);
@@ -129,7 +129,7 @@ impl Link {
                 connection.ping().await?;
                 RedisResult::Ok(connection)
             };
-            let attempt = timeout(ATTEMPT * self.patience, attempt).await;
+            let attempt = time::timeout(ATTEMPT * self.timeout, attempt).await;
             if let Ok(Ok(connection)) = attempt {
                 let mut current = self.current();
                 current.connection = Some(connection);
@@ -141,7 +141,7 @@ impl Link {
                 tracing::warn!("the store cannot be reached: {}", why(attempt));
                 self.state.send_replace(LinkState::Down);
             }
-            sleep(pause).await;
+            time::sleep(pause).await;
             pause = (pause * 2).min(longest);
         }
     }

@@ -63,7 +63,7 @@ pub(crate) struct Asker {
 pub(crate) enum Asked {
     /// It is decided.
     Now(Answer),
-    /// It waits. `is_first`: nobody has announced a call yet.
+    /// It waits. `is_first`: no other caller has announced the call.
     Later {
         answer: oneshot::Receiver<Answer>,
         is_first: bool,
@@ -129,7 +129,7 @@ impl Strict {
         }
     }
 
-    /// Returns the call to send, with those that wait for it. Returns `None` if nobody waits any longer.
+    /// Returns the call to send, with those that wait for it. Returns `None` if no caller waits any longer.
     pub(crate) fn call(&self) -> Option<(Call, Vec<Asker>)> {
         let mut state = self.state();
         let most = state.waiting.len().min(MOST_IN_A_CALL);
@@ -165,7 +165,7 @@ impl Strict {
         let others_wait = state.is_calling;
         drop(state);
         for (asker, answer) in askers.into_iter().zip(answers) {
-            // Whoever has given up is told nothing.
+            // A caller that has given up receives nothing.
             let _ = asker.answer.send(answer);
         }
         others_wait

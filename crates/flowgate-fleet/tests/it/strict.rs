@@ -12,7 +12,7 @@ fn quota(text: &str) -> Quota {
 /// One process of four. A busy machine does not make it impatient.
 fn fleet(engine: &Engine) -> Fleet {
     let fleet = Fleet::redis(&engine.url()).expect("an address");
-    let fleet = fleet.nodes(4).patience(Duration::from_secs(10));
+    let fleet = fleet.nodes(4).timeout(Duration::from_secs(10));
     fleet.open().expect("a fleet")
 }
 
