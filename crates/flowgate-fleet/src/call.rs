@@ -1,10 +1,10 @@
+use crate::record::Record;
 use crate::terms::Terms;
 
 /// What one limit asks the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// The name of the record.
-    pub(crate) record: String,
+    pub(crate) record: Record,
     pub(crate) terms: Terms,
     /// What this process has seen last. A store that has forgotten it is reminded.
     pub(crate) seen: Seen,

@@ -1,5 +1,6 @@
 use crate::FleetError;
-use flowgate::{Clock, Quota, TokenBucket};
+use crate::record::Record;
+use flowgate::{Clock, Keyed, Quota, TokenBucket};
 
 /// What a limit decides by while the store cannot be reached.
 ///
@@ -18,18 +19,23 @@ pub enum CutOff {
     Admit,
 }
 
-/// The limit of a process that is on its own.
+/// The limits of a process that is on its own, for each key.
 ///
-/// It lives as long as the limit. A connection that comes and goes gains no more than the share's own rate.
+/// They live as long as the limit. A connection that comes and goes gains no more than the share's own rate.
 #[derive(Debug)]
 pub(crate) enum Alone {
-    Share(Box<TokenBucket>),
+    Share(Box<Keyed<TokenBucket>>),
     Deny,
     Admit,
 }
 
 impl Alone {
-    pub(crate) fn new(cut_off: CutOff, quota: Quota, clock: &Clock) -> Result<Self, FleetError> {
+    pub(crate) fn new(
+        cut_off: CutOff,
+        quota: Quota,
+        clock: &Clock,
+        capacity: usize,
+    ) -> Result<Self, FleetError> {
         let (of, nodes) = match cut_off {
             CutOff::Deny => return Ok(Self::Deny),
             CutOff::Admit => return Ok(Self::Admit),
@@ -47,16 +53,16 @@ impl Alone {
         let share = Quota::new(count, quota.period().saturating_mul(nodes))
             .and_then(|rate| rate.units_per_token(quota.scale()))
             .and_then(|rate| rate.try_burst(burst))
-            .and_then(|share| TokenBucket::builder(share).clock(clock.clone()).build());
-        share
-            .map(|share| Self::Share(Box::new(share)))
-            .map_err(FleetError::Quota)
+            .map_err(FleetError::Quota)?;
+        let share = Keyed::token_bucket(share).clock(clock.clone());
+        let share = share.capacity(capacity).map_err(FleetError::Keys)?;
+        Ok(Self::Share(Box::new(share)))
     }
 
-    /// Decides on `n` units.
-    pub(crate) fn admits(&self, n: u64) -> bool {
+    /// Decides on `n` units of the key of this record.
+    pub(crate) fn admits(&self, record: Record, n: u64) -> bool {
         match self {
-            Self::Share(bucket) => bucket.try_acquire_n(n).is_ok(),
+            Self::Share(shares) => shares.try_acquire_n(&record, n).is_ok(),
             Self::Deny => false,
             Self::Admit => true,
         }

@@ -1,4 +1,4 @@
-use flowgate::QuotaError;
+use flowgate::{KeyedError, QuotaError};
 use std::fmt;
 
 /// A fleet or a limit that cannot be built, and what would work.
@@ -31,6 +31,8 @@ pub enum FleetError {
     },
     /// No limiter can keep the share of a process.
     Quota(QuotaError),
+    /// No table can keep the shares of this many keys.
+    Keys(KeyedError),
     /// The store cannot count a burst this large exactly at this rate.
     Burst {
         /// The largest burst that it can count.
@@ -57,6 +59,7 @@ impl fmt::Display for FleetError {
                 write!(f, "a share is between 1/N and 1, not {of}/{nodes}")
             }
             Self::Quota(error) => write!(f, "the share of a process: {error}"),
+            Self::Keys(error) => write!(f, "the shares of the keys: {error}"),
             Self::Burst { most } => write!(
                 f,
                 "the store cannot count this burst exactly at this rate: the largest is {most}"
@@ -71,6 +74,7 @@ impl std::error::Error for FleetError {
             Self::Address(error) => Some(error),
             Self::Thread(error) => Some(error),
             Self::Quota(error) => Some(error),
+            Self::Keys(error) => Some(error),
             _ => None,
         }
     }

@@ -1,11 +1,14 @@
 use crate::cut_off::Alone;
+use crate::limit::Question;
 use crate::link::{Link, LinkState};
+use crate::record::Record;
 use crate::redis::Store;
 use crate::strict::Strict;
 use crate::terms::Terms;
-use crate::{CutOff, FleetError, FleetLimit, record};
+use crate::{CutOff, FleetError, FleetKeyed, FleetLimit};
 use flowgate::{Clock, Quota};
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -21,10 +24,12 @@ pub struct Fleet(Arc<Shared>);
 
 pub(crate) struct Shared {
     link: Arc<Link>,
-    /// The limits that have something to ask.
-    ready: mpsc::UnboundedSender<Arc<Strict>>,
+    ready: mpsc::UnboundedSender<Announced>,
     nodes: Option<u32>,
 }
+
+/// A key of a limit for which callers wait.
+type Announced = (Arc<Strict>, Record);
 
 /// Settings of a [`Fleet`].
 #[derive(Debug)]
@@ -34,14 +39,16 @@ pub struct FleetBuilder {
     timeout: Duration,
 }
 
-/// Settings of a limit of a [`Fleet`].
+/// Settings of a limit of a [`Fleet`]: of a [`FleetLimit`] or a [`FleetKeyed`].
 #[derive(Debug)]
-pub struct FleetLimitBuilder<'a> {
+pub struct FleetLimitBuilder<'a, L> {
     fleet: &'a Fleet,
     name: String,
     quota: Quota,
     cut_off: Option<CutOff>,
     clock: Clock,
+    capacity: usize,
+    built: PhantomData<fn() -> L>,
 }
 
 impl Fleet {
@@ -73,13 +80,35 @@ impl Fleet {
     }
 
     /// Returns a builder for the limit `name`. All processes that use this name share it, and state the same quota.
-    pub fn limit(&self, name: impl Into<String>, quota: Quota) -> FleetLimitBuilder<'_> {
+    pub fn limit(
+        &self,
+        name: impl Into<String>,
+        quota: Quota,
+    ) -> FleetLimitBuilder<'_, FleetLimit> {
+        self.builder(name.into(), quota, 1)
+    }
+
+    /// Returns a builder for a limit for each key, such as each tenant.
+    ///
+    /// The store keeps a record for each key that is not fully refilled. This process remembers 100,000 keys, unless
+    /// [`capacity`](FleetLimitBuilder::capacity) is called.
+    pub fn keyed(
+        &self,
+        name: impl Into<String>,
+        quota: Quota,
+    ) -> FleetLimitBuilder<'_, FleetKeyed> {
+        self.builder(name.into(), quota, 100_000)
+    }
+
+    fn builder<L>(&self, name: String, quota: Quota, capacity: usize) -> FleetLimitBuilder<'_, L> {
         FleetLimitBuilder {
             fleet: self,
-            name: name.into(),
+            name,
             quota,
             cut_off: None,
             clock: Clock::system(),
+            capacity,
+            built: PhantomData,
         }
     }
 }
@@ -89,9 +118,9 @@ impl Shared {
         self.link.state() == LinkState::Down
     }
 
-    pub(crate) fn announce(&self, limit: &Arc<Strict>) {
-        // The thread ends after everybody who could announce something.
-        let _ = self.ready.send(Arc::clone(limit));
+    pub(crate) fn announce(&self, limit: &Arc<Strict>, record: Record) {
+        // The thread outlives all callers.
+        let _ = self.ready.send((Arc::clone(limit), record));
     }
 }
 
@@ -143,41 +172,41 @@ impl FleetBuilder {
     }
 }
 
-/// How many limits ask in one write.
+/// How many keys are asked for in one write.
 const MOST_CALLS: usize = 1_000;
 
-/// Sends the calls of all limits that have announced one, in one write. Ends when no caller can announce any.
+/// Sends the calls of all keys that are announced, in one write. Ends when no caller can announce any.
 async fn serve(
     link: Arc<Link>,
-    mut announced: mpsc::UnboundedReceiver<Arc<Strict>>,
-    again: mpsc::WeakUnboundedSender<Arc<Strict>>,
+    mut announced: mpsc::UnboundedReceiver<Announced>,
+    again: mpsc::WeakUnboundedSender<Announced>,
 ) {
     tokio::spawn(Arc::clone(&link).connect());
-    let mut limits = Vec::new();
-    while announced.recv_many(&mut limits, MOST_CALLS).await > 0 {
+    let mut keys = Vec::new();
+    while announced.recv_many(&mut keys, MOST_CALLS).await > 0 {
         link.tried().await;
-        let mut calls = Vec::with_capacity(limits.len());
-        let mut asking = Vec::with_capacity(limits.len());
-        for limit in limits.drain(..) {
-            if let Some((call, askers)) = limit.call() {
+        let mut calls = Vec::with_capacity(keys.len());
+        let mut asking = Vec::with_capacity(keys.len());
+        for (limit, record) in keys.drain(..) {
+            if let Some((call, askers)) = limit.call(record) {
                 calls.push(call);
-                asking.push((limit, askers));
+                asking.push((limit, record, askers));
             }
         }
         let (link, again) = (Arc::clone(&link), again.clone());
         tokio::spawn(async move {
             let outcomes = link.call(&calls).await;
-            for ((limit, askers), outcome) in asking.into_iter().zip(outcomes) {
-                let others_wait = limit.answer(askers, outcome);
+            for ((limit, record, askers), outcome) in asking.into_iter().zip(outcomes) {
+                let others_wait = limit.answer(record, askers, outcome);
                 if others_wait && let Some(again) = again.upgrade() {
-                    let _ = again.send(limit);
+                    let _ = again.send((limit, record));
                 }
             }
         });
     }
 }
 
-impl FleetLimitBuilder<'_> {
+impl<L> FleetLimitBuilder<'_, L> {
     /// Sets what this process decides by while the store cannot be reached.
     ///
     /// The default is this process's share of the limit, if the fleet knows its [number of nodes](FleetBuilder::nodes).
@@ -194,24 +223,55 @@ impl FleetLimitBuilder<'_> {
         self
     }
 
-    /// Builds a strict limit: the store decides on each request, and this process holds nothing.
+    fn strict(self) -> Result<Question, FleetError> {
+        let shared = &self.fleet.0;
+        let share = |nodes| CutOff::Share(1, nodes);
+        let cut_off = self.cut_off.or(shared.nodes.map(share));
+        let cut_off = cut_off.ok_or(FleetError::NoCutOff)?;
+        let alone = Alone::new(cut_off, self.quota, &self.clock, self.capacity)?;
+        let terms = Terms::of(self.quota).map_err(|most| FleetError::Burst { most })?;
+        Ok(Question {
+            shared: Arc::clone(shared),
+            strict: Arc::new(Strict::new(terms, self.clock, alone, self.capacity)),
+            record: Record::of(&self.name, b""),
+        })
+    }
+}
+
+impl FleetLimitBuilder<'_, FleetLimit> {
+    /// Builds a strict limit: the store decides on each request.
     ///
     /// # Errors
     ///
     /// - [`FleetError::NoCutOff`] if neither [`nodes`](FleetBuilder::nodes) nor [`when_cut_off`](Self::when_cut_off) was called;
     /// - [`FleetError::Share`] if the share of this process is none, or more than everything;
-    /// - [`FleetError::Quota`] if no limiter can keep that share;
+    /// - [`FleetError::Quota`] and [`FleetError::Keys`] if no limiter can keep that share;
     /// - [`FleetError::Burst`] if the store cannot count the burst exactly.
     pub fn build(self) -> Result<FleetLimit, FleetError> {
-        let shared = &self.fleet.0;
-        let share = |nodes| CutOff::Share(1, nodes);
-        let cut_off = self.cut_off.or(shared.nodes.map(share));
-        let cut_off = cut_off.ok_or(FleetError::NoCutOff)?;
-        let alone = Alone::new(cut_off, self.quota, &self.clock)?;
-        let terms = Terms::of(self.quota).map_err(|most| FleetError::Burst { most })?;
-        let record = record::name(&self.name, b"");
-        let limit = Strict::new(record, terms, self.clock, alone);
-        Ok(FleetLimit::new(Arc::clone(shared), limit))
+        self.strict().map(FleetLimit)
+    }
+}
+
+impl FleetLimitBuilder<'_, FleetKeyed> {
+    /// Sets how many keys this process remembers (default: 100,000).
+    ///
+    /// It remembers what the store has stated about a key, in about 200 bytes per key. A key that it has forgotten costs a call.
+    /// While the store cannot be reached, it keeps the shares of this many keys.
+    #[must_use]
+    pub fn capacity(mut self, keys: usize) -> Self {
+        self.capacity = keys;
+        self
+    }
+
+    /// Builds a strict limit for each key: the store decides on each request.
+    ///
+    /// # Errors
+    ///
+    /// The same as for a [`FleetLimit`].
+    pub fn build(self) -> Result<FleetKeyed, FleetError> {
+        let name = self.name.clone();
+        let question = self.strict()?;
+        Ok(FleetKeyed { question, name })
     }
 }
 

@@ -3,6 +3,7 @@
 //! | you need | see |
 //! |---|---|
 //! | a limit for several processes | [`Fleet`], [`FleetLimit::ask`] |
+//! | a limit for each key, such as each tenant | [`Fleet::keyed`], [`FleetKeyed::ask`] |
 //! | a decision while the store does not answer | [`CutOff`], [`Admitted::is_degraded`] |
 //!
 //! ```
@@ -45,6 +46,7 @@ mod call;
 mod cut_off;
 mod error;
 mod fleet;
+mod keys;
 mod limit;
 mod link;
 mod record;
@@ -55,7 +57,7 @@ mod terms;
 pub use cut_off::CutOff;
 pub use error::FleetError;
 pub use fleet::{Fleet, FleetBuilder, FleetLimitBuilder};
-pub use limit::{Admitted, Ask, FleetLimit};
+pub use limit::{Admitted, Ask, FleetKeyed, FleetLimit};
 
 /// Tests the examples of the README.
 #[cfg(doctest)]

@@ -1,4 +1,5 @@
 use crate::fleet::Shared;
+use crate::record::Record;
 use crate::strict::{Answer, Asked, Strict};
 use flowgate::Denied;
 use std::fmt;
@@ -9,10 +10,34 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 /// A rate limit that all processes of a [`Fleet`](crate::Fleet) share.
+#[derive(Clone, Debug)]
+pub struct FleetLimit(pub(crate) Question);
+
+/// A limit for each key that all processes of a [`Fleet`](crate::Fleet) share.
+///
+/// ```
+/// use flowgate_fleet::{CutOff, Fleet};
+///
+/// let fleet = Fleet::redis("redis://127.0.0.1:1")?.open()?; // no store is there
+/// let tenants = fleet.keyed("tenant", "100/min".parse()?).when_cut_off(CutOff::Share(1, 50)).build()?;
+/// assert!(tenants.ask("t-17").n(2).block().is_ok());
+/// assert!(tenants.ask("t-17").block().unwrap_err().is_outage());
+/// assert!(tenants.ask("t-18").block().is_ok());
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FleetKeyed {
+    /// With the record of the empty key.
+    pub(crate) question: Question,
+    pub(crate) name: String,
+}
+
+/// The limit and the key that a request is about.
 #[derive(Clone)]
-pub struct FleetLimit {
-    shared: Arc<Shared>,
-    strict: Arc<Strict>,
+pub(crate) struct Question {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) strict: Arc<Strict>,
+    pub(crate) record: Record,
 }
 
 /// A request that was admitted.
@@ -37,13 +62,6 @@ impl Admitted {
 }
 
 impl FleetLimit {
-    pub(crate) fn new(shared: Arc<Shared>, strict: Strict) -> Self {
-        Self {
-            shared,
-            strict: Arc::new(strict),
-        }
-    }
-
     /// Returns a future that asks the store for one unit.
     ///
     /// Callers that ask while a call is in flight share the next one. An answer takes two round trips at most. A store that does not
@@ -57,23 +75,40 @@ impl FleetLimit {
     /// A future that is dropped before its call is sent takes nothing. After that, its units may be lost: they are not returned,
     /// because the store may have been asked already.
     pub fn ask(&self) -> Ask {
-        Ask {
-            limit: self.clone(),
-            n: 1,
-            answer: None,
-        }
+        Ask::new(self.0.clone())
     }
 }
 
-/// A request to the store, as a future. [`FleetLimit::ask`] returns it.
+impl FleetKeyed {
+    /// Returns a future that asks the store for one unit of `key`; see [`FleetLimit::ask`].
+    ///
+    /// Keys are compared as bytes. In all processes, the bytes of a key must be the same.
+    pub fn ask(&self, key: impl AsRef<[u8]>) -> Ask {
+        Ask::new(Question {
+            record: Record::of(&self.name, key.as_ref()),
+            ..self.question.clone()
+        })
+    }
+}
+
+/// A request to the store, as a future. [`FleetLimit::ask`] and [`FleetKeyed::ask`] return it.
+#[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Ask {
-    limit: FleetLimit,
+    question: Question,
     n: u64,
     answer: Option<oneshot::Receiver<Answer>>,
 }
 
 impl Ask {
+    fn new(question: Question) -> Self {
+        Self {
+            question,
+            n: 1,
+            answer: None,
+        }
+    }
+
     /// Sets the number of units (default: 1).
     pub fn n(mut self, units: u64) -> Self {
         self.n = units;
@@ -98,12 +133,16 @@ impl Ask {
 
     /// Asks. Returns the answer as an error if it is there already.
     fn begin(&mut self) -> Result<oneshot::Receiver<Answer>, Answer> {
-        let FleetLimit { shared, strict } = &self.limit;
-        match strict.ask(self.n, shared.is_down()) {
+        let Question {
+            shared,
+            strict,
+            record,
+        } = &self.question;
+        match strict.ask(*record, self.n, shared.is_down()) {
             Asked::Now(answer) => Err(answer),
             Asked::Later { answer, is_first } => {
                 if is_first {
-                    shared.announce(strict);
+                    shared.announce(strict, *record);
                 }
                 Ok(answer)
             }
@@ -132,16 +171,10 @@ impl Future for Ask {
     }
 }
 
-impl fmt::Debug for FleetLimit {
+impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.strict.fmt(f)
-    }
-}
-
-impl fmt::Debug for Ask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ask")
-            .field("n", &self.n)
+        f.debug_struct("Question")
+            .field("record", &self.record)
             .finish_non_exhaustive()
     }
 }

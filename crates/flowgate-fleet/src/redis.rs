@@ -88,7 +88,7 @@ impl Connection {
                 .cmd("EVALSHA")
                 .arg(SCRIPT.get_hash())
                 .arg(1)
-                .arg(&call.record)
+                .arg(call.record.to_string())
                 .arg(call.terms.count)
                 .arg(call.terms.period)
                 .arg(call.terms.burst)

@@ -14,10 +14,11 @@
 use crate::Admitted;
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
+use crate::keys::{Forget, Keys};
+use crate::record::Record;
 use crate::terms::Terms;
 use flowgate::{Clock, Denied, Timestamp};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -31,15 +32,16 @@ const REFUSED: Duration = Duration::from_secs(1);
 /// What a caller is answered.
 pub(crate) type Answer = Result<Admitted, Denied>;
 
+/// A limit for each key. A limit without keys has one, the empty text.
 #[derive(Debug)]
 pub(crate) struct Strict {
-    record: String,
-    pub(crate) terms: Terms,
+    terms: Terms,
     clock: Clock,
     alone: Alone,
-    state: Mutex<State>,
+    keys: Keys<State>,
 }
 
+/// The state of a key, as far as this process knows it.
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Asker>,
@@ -70,47 +72,60 @@ pub(crate) enum Asked {
     },
 }
 
+impl Forget for State {
+    fn is_in_use(&self) -> bool {
+        self.is_calling
+    }
+}
+
 impl Strict {
-    pub(crate) fn new(record: String, terms: Terms, clock: Clock, alone: Alone) -> Self {
+    /// Creates a limit that remembers about as many keys as `capacity`.
+    pub(crate) fn new(terms: Terms, clock: Clock, alone: Alone, capacity: usize) -> Self {
         Self {
-            record,
             terms,
             clock,
             alone,
-            state: Mutex::default(),
+            keys: Keys::new(capacity),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with<R>(&self, record: Record, with: impl FnOnce(&mut State) -> R) -> R {
+        let now = self.clock.now();
+        let is_stale = |state: &State| self.wait_at(now, state, self.terms.burst).is_zero();
+        self.keys.with(record, is_stale, with)
     }
 
     /// Decides on `n` units here, or puts the caller with those that wait for a call. With `is_down`, there is no connection.
-    pub(crate) fn ask(&self, n: u64, is_down: bool) -> Asked {
+    pub(crate) fn ask(&self, record: Record, n: u64, is_down: bool) -> Asked {
         if n == 0 {
             return Asked::Now(Ok(Admitted::by_store()));
         }
         if n > self.terms.burst {
             return Asked::Now(Err(Denied::never(n, self.terms.burst)));
         }
-        let now = self.clock.now();
-        let mut state = self.state();
+        self.with(record, |state| {
+            let now = self.clock.now();
+            let wait = self.wait_at(now, state, n);
+            if !wait.is_zero() {
+                return Asked::Now(Err(Denied::retry_in(wait)));
+            }
+            if is_down || now < state.refused_until {
+                return Asked::Now(self.alone(record, n));
+            }
+            if state.waiting.len() >= MOST_WAITING {
+                return Asked::Now(Err(Denied::queue_full(None)));
+            }
+            let (sender, answer) = oneshot::channel();
+            state.waiting.push_back(Asker { n, answer: sender });
+            let is_first = !std::mem::replace(&mut state.is_calling, true);
+            Asked::Later { answer, is_first }
+        })
+    }
+
+    /// Returns how long `n` units still have to wait, as far as is known here.
+    fn wait_at(&self, now: Timestamp, state: &State, n: u64) -> Duration {
         let passed = now.saturating_duration_since(state.seen_at);
-        if let Some(left) = self.wait(state.seen, n).checked_sub(passed)
-            && !left.is_zero()
-        {
-            return Asked::Now(Err(Denied::retry_in(left)));
-        }
-        if is_down || now < state.refused_until {
-            return Asked::Now(self.alone(n));
-        }
-        if state.waiting.len() >= MOST_WAITING {
-            return Asked::Now(Err(Denied::queue_full(None)));
-        }
-        let (sender, answer) = oneshot::channel();
-        state.waiting.push_back(Asker { n, answer: sender });
-        let is_first = !std::mem::replace(&mut state.is_calling, true);
-        Asked::Later { answer, is_first }
+        self.wait(state.seen, n).saturating_sub(passed)
     }
 
     /// Returns how long `n` units have to wait from the moment that the store stated this.
@@ -121,8 +136,8 @@ impl Strict {
     }
 
     /// The decision of this process while the store does not answer.
-    fn alone(&self, n: u64) -> Answer {
-        if self.alone.admits(n) {
+    fn alone(&self, record: Record, n: u64) -> Answer {
+        if self.alone.admits(record, n) {
             Ok(Admitted::alone())
         } else {
             Err(Denied::outage())
@@ -130,40 +145,47 @@ impl Strict {
     }
 
     /// Returns the call to send, with those that wait for it. Returns `None` if no caller waits any longer.
-    pub(crate) fn call(&self) -> Option<(Call, Vec<Asker>)> {
-        let mut state = self.state();
-        let most = state.waiting.len().min(MOST_IN_A_CALL);
-        let waiting = state.waiting.drain(..most);
-        let askers: Vec<Asker> = waiting.filter(|asker| !asker.answer.is_closed()).collect();
-        if askers.is_empty() && state.waiting.is_empty() {
-            state.is_calling = false;
-            return None;
-        }
-        let call = Call {
-            record: self.record.clone(),
-            terms: self.terms,
-            seen: state.seen,
-            runs: runs(&askers).map(Run::of).collect(),
-        };
-        Some((call, askers))
+    pub(crate) fn call(&self, record: Record) -> Option<(Call, Vec<Asker>)> {
+        self.with(record, |state| {
+            let most = state.waiting.len().min(MOST_IN_A_CALL);
+            let waiting = state.waiting.drain(..most);
+            let askers: Vec<Asker> = waiting.filter(|asker| !asker.answer.is_closed()).collect();
+            if askers.is_empty() && state.waiting.is_empty() {
+                state.is_calling = false;
+                return None;
+            }
+            let call = Call {
+                record,
+                terms: self.terms,
+                seen: state.seen,
+                runs: runs(&askers).map(Run::of).collect(),
+            };
+            Some((call, askers))
+        })
     }
 
     /// Answers those that waited for a call. Returns whether others wait by now, for the next one.
-    pub(crate) fn answer(&self, askers: Vec<Asker>, outcome: Result<Reply, Failure>) -> bool {
-        let mut state = self.state();
-        let answers = match outcome {
-            Ok(reply) => self.answers(&askers, &reply, &mut state),
-            Err(failure) => {
-                if let Failure::Refused(why) = failure {
-                    tracing::warn!("the store refuses a limit: {why}");
-                    state.refused_until = self.clock.now() + REFUSED;
+    pub(crate) fn answer(
+        &self,
+        record: Record,
+        askers: Vec<Asker>,
+        outcome: Result<Reply, Failure>,
+    ) -> bool {
+        let (answers, others_wait) = self.with(record, |state| {
+            let answers = match outcome {
+                Ok(reply) => self.answers(&askers, &reply, state),
+                Err(failure) => {
+                    if let Failure::Refused(why) = failure {
+                        tracing::warn!("the store refuses a limit: {why}");
+                        state.refused_until = self.clock.now() + REFUSED;
+                    }
+                    let alone = askers.iter().map(|asker| self.alone(record, asker.n));
+                    alone.collect()
                 }
-                askers.iter().map(|asker| self.alone(asker.n)).collect()
-            }
-        };
-        state.is_calling = !state.waiting.is_empty();
-        let others_wait = state.is_calling;
-        drop(state);
+            };
+            state.is_calling = !state.waiting.is_empty();
+            (answers, state.is_calling)
+        });
         for (asker, answer) in askers.into_iter().zip(answers) {
             // A caller that has given up receives nothing.
             let _ = asker.answer.send(answer);
@@ -210,14 +232,34 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn strict(quota: &str, cut_off: CutOff) -> (ManualClock, Strict) {
+    fn strict(quota: &str, cut_off: CutOff) -> (ManualClock, One) {
         let time = ManualClock::new();
         let quota: Quota = quota.parse().expect("a quota");
         let terms = Terms::of(quota).expect("the store can count it");
         let clock = Clock::from(&time);
-        let alone = Alone::new(cut_off, quota, &clock).expect("a share");
-        let strict = Strict::new("fg1:test".to_owned(), terms, clock, alone);
-        (time, strict)
+        let alone = Alone::new(cut_off, quota, &clock, 1).expect("a share");
+        (time, One(Strict::new(terms, clock, alone, 1)))
+    }
+
+    /// A limit without keys.
+    struct One(Strict);
+
+    impl One {
+        fn record() -> Record {
+            Record::of("api", b"")
+        }
+
+        fn ask(&self, n: u64, is_down: bool) -> Asked {
+            self.0.ask(Self::record(), n, is_down)
+        }
+
+        fn call(&self) -> Option<(Call, Vec<Asker>)> {
+            self.0.call(Self::record())
+        }
+
+        fn answer(&self, askers: Vec<Asker>, outcome: Result<Reply, Failure>) -> bool {
+            self.0.answer(Self::record(), askers, outcome)
+        }
     }
 
     fn reply(debt: u64, taken: &[u64]) -> Result<Reply, Failure> {

@@ -1,4 +1,5 @@
 //! Tests with a real store.
 
+mod keyed;
 mod strict;
 mod support;

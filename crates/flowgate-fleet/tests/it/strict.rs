@@ -1,19 +1,13 @@
 //! Strict limits: the store decides on each request.
 
-use crate::support::Engine;
+use crate::support::{Engine, fleet};
 use flowgate::Quota;
 use flowgate_fleet::{CutOff, Fleet, FleetError, FleetLimit};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 fn quota(text: &str) -> Quota {
     text.parse().expect("a quota")
-}
-
-/// One process of four. A busy machine does not make it impatient.
-fn fleet(engine: &Engine) -> Fleet {
-    let fleet = Fleet::redis(&engine.url()).expect("an address");
-    let fleet = fleet.nodes(4).timeout(Duration::from_secs(10));
-    fleet.open().expect("a fleet")
 }
 
 fn limit(engine: &Engine, name: &str, text: &str) -> FleetLimit {
@@ -93,6 +87,29 @@ fn c2_a_large_request_costs_the_small_ones_beside_it_nothing() {
         answers.iter().map(Result::is_ok).collect::<Vec<_>>()
     });
     assert_eq!(admitted, [true, false, true, true, false, true, false]);
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c1_four_processes_with_eight_threads_each_are_admitted_what_one_bucket_admits() {
+    let engine = Engine::start();
+    let nodes = [0; 4].map(|_| limit(&engine, "api", "1000/s burst 100"));
+    let start = Instant::now();
+    let admitted: usize = thread::scope(|scope| {
+        let threads = nodes.iter().flat_map(|node| {
+            (0..8).map(move |_| {
+                let admitted = || (0..500).filter(|_| node.ask().block().is_ok()).count();
+                scope.spawn(admitted)
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
+    });
+    let most = 100 + start.elapsed().as_millis() as usize + 1;
+    assert!((100..=most).contains(&admitted), "{admitted} of {most}");
 }
 
 #[test]

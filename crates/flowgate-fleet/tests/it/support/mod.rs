@@ -1,5 +1,6 @@
 //! A real store, for tests.
 
+use flowgate_fleet::Fleet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -120,4 +121,11 @@ impl Drop for Engine {
         self.kill();
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// One process of four. A busy machine does not make it impatient.
+pub fn fleet(engine: &Engine) -> Fleet {
+    let fleet = Fleet::redis(&engine.url()).expect("an address");
+    let fleet = fleet.nodes(4).timeout(Duration::from_secs(10));
+    fleet.open().expect("a fleet")
 }
