@@ -10,17 +10,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flowgate_sim::{PreparedScenario, RunOutcome, RunProgress, Scenario, ScenarioError};
+use flowgate_sim::{
+    LimitConfig, PreparedScenario, RunOutcome, RunProgress, Scenario, ScenarioError,
+};
 
 use crate::exit::{Exit, Refusal, complain, print};
 use crate::interrupt::Interrupts;
 use crate::reports::Sink;
-use report::{Comparison, Description, TextStyle};
+use report::{Comparison, Description, Report, TextStyle};
 
 /// Time between two lines of progress.
 const BETWEEN: Duration = Duration::from_millis(200);
 /// A run that is faster shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Pixels of a PNG file for each unit of the SVG.
+const SCALE: f32 = 2.0;
 
 /// Open destinations of the report.
 #[derive(Debug)]
@@ -36,46 +40,77 @@ pub(crate) struct Reports {
 
 /// Runs each limit of the scenario, and writes the reports. Ctrl-C ends the run, and what there is by then is written.
 pub(crate) fn show(scenario: &Scenario, reports: Reports) -> Result<Exit, Refusal> {
-    let interrupt = Arc::new(AtomicBool::new(false));
-    end_on_ctrl_c(&interrupt)
-        .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))?;
-    let status = Arc::new(Status::new(!reports.is_quiet && stderr().is_terminal()));
-    let prepared = scenario
-        .prepare(&mut |progress| {
-            let (lines, requests) = (progress.lines, progress.requests);
-            status.show(&format_args!("read {lines} lines, {requests} requests"));
-        })
-        .map_err(usage)?;
-    status.clear();
-    warn(&prepared);
-    let running = Arc::clone(&status);
-    let prepared =
-        prepared
-            .interrupt(Arc::clone(&interrupt))
-            .on_progress(move |progress: RunProgress| {
-                let (now, events) = (progress.now.as_secs(), progress.events);
-                running.show(&format_args!("{now} s simulated, {events} events"));
-            });
+    let session = Session::new(scenario, reports.is_quiet)?;
     let mut outcomes: Vec<RunOutcome> = Vec::new();
     for limit in &scenario.limits {
-        if interrupt.load(Ordering::Relaxed) {
+        if session.is_interrupted() {
             break;
         }
-        let outcome = prepared.run(limit).map_err(usage)?;
-        status.clear();
-        outcomes.push(outcome);
+        outcomes.push(session.run(limit).map_err(usage)?);
     }
-    let description = Description {
-        title: title(scenario),
-        scenario: scenario.to_toml(),
-        seed: scenario.seed,
-    };
-    let name = |key| prepared.key_name(key).into_owned();
-    write(&Comparison::new(&description, &outcomes, name), reports)?;
-    Ok(match interrupt.load(Ordering::Relaxed) {
+    let name = |key| session.prepared.key_name(key).into_owned();
+    reports.write(&Comparison::new(&description(scenario), &outcomes, name))?;
+    Ok(match session.is_interrupted() {
         true => Exit::Interrupted,
         false => Exit::Success,
     })
+}
+
+/// A scenario whose runs show their progress, and end at Ctrl-C.
+struct Session {
+    prepared: PreparedScenario,
+    interrupt: Arc<AtomicBool>,
+    status: Arc<Status>,
+}
+
+impl Session {
+    /// Reads the logs of the scenario.
+    fn new(scenario: &Scenario, is_quiet: bool) -> Result<Session, Refusal> {
+        let interrupt = Arc::new(AtomicBool::new(false));
+        end_on_ctrl_c(&interrupt).map_err(|error| {
+            Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}"))
+        })?;
+        let status = Arc::new(Status::new(!is_quiet && stderr().is_terminal()));
+        let prepared = scenario
+            .prepare(&mut |progress| {
+                let (lines, requests) = (progress.lines, progress.requests);
+                status.show(&format_args!("read {lines} lines, {requests} requests"));
+            })
+            .map_err(usage)?;
+        status.clear();
+        warn(&prepared);
+        let running = Arc::clone(&status);
+        let prepared =
+            prepared
+                .interrupt(Arc::clone(&interrupt))
+                .on_progress(move |progress: RunProgress| {
+                    let (now, events) = (progress.now.as_secs(), progress.events);
+                    running.show(&format_args!("{now} s simulated, {events} events"));
+                });
+        Ok(Session {
+            prepared,
+            interrupt,
+            status,
+        })
+    }
+
+    fn run(&self, limit: &LimitConfig) -> Result<RunOutcome, ScenarioError> {
+        let outcome = self.prepared.run(limit);
+        self.status.clear();
+        outcome
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+}
+
+fn description(scenario: &Scenario) -> Description {
+    Description {
+        title: title(scenario),
+        scenario: scenario.to_toml(),
+        seed: scenario.seed,
+    }
 }
 
 /// The name of the scenario, or its arrivals.
@@ -90,36 +125,32 @@ fn usage(error: ScenarioError) -> Refusal {
     Refusal::usage(error.to_string())
 }
 
-fn write(comparison: &Comparison, reports: Reports) -> Result<(), Refusal> {
-    let files = [
-        &reports.html,
-        &reports.svg,
-        &reports.png,
-        &reports.json,
-        &reports.csv,
-    ];
-    let takes_stdout = files.iter().any(|sink| matches!(sink, Some(Sink::Stdout)));
-    if !reports.is_quiet && !takes_stdout {
-        print(&comparison.to_text(TextStyle::of_stdout()))?;
-    }
-    if let Some(sink) = reports.html {
-        sink.write(comparison.to_html())?;
-    }
-    if let Some(sink) = reports.svg {
-        sink.write(comparison.to_svg())?;
-    }
-    if let Some(sink) = reports.png {
-        let png = comparison
-            .to_png()
-            .map_err(|error| Refusal::could_not_run(format!("cannot draw the PNG: {error}")))?;
-        sink.write(png)?;
-    }
-    if let Some(sink) = reports.json {
-        sink.write(comparison.to_json())?;
-    }
-    match reports.csv {
-        Some(sink) => sink.write(comparison.to_csv()),
-        None => Ok(()),
+impl Reports {
+    fn write(self, report: &impl Report) -> Result<(), Refusal> {
+        let files = [&self.html, &self.svg, &self.png, &self.json, &self.csv];
+        let takes_stdout = files.iter().any(|sink| matches!(sink, Some(Sink::Stdout)));
+        if !self.is_quiet && !takes_stdout {
+            print(&report.to_text(TextStyle::of_stdout()))?;
+        }
+        if let Some(sink) = self.html {
+            sink.write(report.to_html())?;
+        }
+        if let Some(sink) = self.svg {
+            sink.write(report.picture().to_string())?;
+        }
+        if let Some(sink) = self.png {
+            let png = report.picture().to_png(SCALE);
+            sink.write(png.map_err(|error| {
+                Refusal::could_not_run(format!("cannot draw the PNG: {error}"))
+            })?)?;
+        }
+        if let Some(sink) = self.json {
+            sink.write(report.to_json())?;
+        }
+        match self.csv {
+            Some(sink) => sink.write(report.to_csv()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! The number in a limiter's text with which a run keeps a wish.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use flowgate_sim::{
-    LimitConfig, Scenario, ScenarioError, Search, Suggestion, TextError, Wish, suggest,
+    LimitConfig, Scenario, ScenarioError, Search, StopReason, TextError, Wish, suggest,
 };
 
-use crate::exit::{Exit, Refusal, print};
+use super::report::SuggestionReport;
+use super::{Reports, Session, usage};
+use crate::exit::{Exit, Refusal, complain};
 
 /// The largest number that is tried.
 const LARGEST: u64 = 1_000_000;
@@ -43,72 +46,61 @@ impl LimiterTemplate {
     }
 }
 
-/// Prints the number that keeps the wish, and the numbers that were tried.
+/// Why there is no suggestion.
+enum Failure {
+    Error(ScenarioError),
+    Interrupted,
+}
+
+impl From<ScenarioError> for Failure {
+    fn from(error: ScenarioError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Reports the number that keeps the wish, and the numbers that were tried.
 pub(crate) fn show(
     scenario: &Scenario,
-    wish: &Wish,
-    template: &LimiterTemplate,
+    wish: Wish,
+    template: LimiterTemplate,
+    reports: Reports,
 ) -> Result<Exit, Refusal> {
-    let usage = |error: ScenarioError| Refusal::usage(error.to_string());
     let limit = |number| template.with(number).map_err(ScenarioError::from);
     let mut scenario = scenario.clone();
     // A limit for each key names the field of the log that is the key.
     scenario.limits = vec![limit(1).map_err(usage)?];
-    let prepared = scenario.prepare(&mut |_| {}).map_err(usage)?;
+    let session = Session::new(&scenario, reports.is_quiet)?;
     // A larger limit admits more, and lets latency grow.
     let search = match wish {
         Wish::LatencyAtMost { .. } => Search::largest(1..=LARGEST),
         _ => Search::smallest(1..=LARGEST),
     };
-    let found = suggest(wish, &search, |number| prepared.run(&limit(number)?)).map_err(usage)?;
-    print(&text(wish, template, &found))?;
+    let mut duration = Duration::ZERO;
+    let found = suggest(&wish, &search, |number| {
+        let outcome = session.run(&limit(number)?)?;
+        duration = outcome.duration;
+        match outcome.stopped {
+            Some(StopReason::Interrupted) => Err(Failure::Interrupted),
+            _ => Ok(outcome),
+        }
+    });
+    let found = match found {
+        Ok(found) => found,
+        Err(Failure::Error(error)) => return Err(usage(error)),
+        Err(Failure::Interrupted) => {
+            complain(&"stopped before a number was found");
+            return Ok(Exit::Interrupted);
+        }
+    };
+    let limits = found.value.map(limit).transpose().map_err(usage)?;
+    scenario.limits = limits.into_iter().collect();
+    let description = super::description(&scenario);
+    let report = SuggestionReport::new(description, duration, template.0, wish, &found);
+    reports.write(&report)?;
     Ok(match found.value {
         Some(_) => Exit::Success,
         None => Exit::GateFailed,
     })
-}
-
-fn text(wish: &Wish, template: &LimiterTemplate, found: &Suggestion) -> String {
-    let mut text = format!("{}\n{wish}\n\n", template.0);
-    let which = match wish {
-        Wish::LatencyAtMost { .. } => "largest",
-        _ => "smallest",
-    };
-    let _ = match found.value {
-        Some(value) => writeln!(text, "N = {value}, the {which} that keeps it"),
-        None => writeln!(text, "no N from 1 to {LARGEST} keeps it"),
-    };
-    if !found.is_monotone {
-        text.push_str("smaller and larger N keep it and fail in turns; look at the list\n");
-    }
-    if !found.is_settled && found.value.is_some() {
-        text.push_str("the search was cut short: an N nearby may be better\n");
-    }
-    let _ = writeln!(text, "\n{:>9}   {:>12}", "N", subject(wish));
-    for tried in &found.tried {
-        let kept = if tried.is_kept { "   kept" } else { "" };
-        let _ = writeln!(
-            text,
-            "{:>9}   {:>12}{kept}",
-            tried.value,
-            measured(wish, tried.measured)
-        );
-    }
-    text
-}
-
-/// What the wish is about.
-fn subject(wish: &Wish) -> String {
-    let text = wish.to_string();
-    text.split(' ').next().unwrap_or_default().to_owned()
-}
-
-fn measured(wish: &Wish, value: f64) -> String {
-    match wish {
-        Wish::LatencyAtMost { .. } => format!("{:.1} ms", value * 1e3),
-        Wish::GoodputAtLeast(_) => format!("{value:.1}/s"),
-        _ => format!("{:.2} %", value * 100.0),
-    }
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ results, on every machine.
 #[command(after_long_help = EXPLANATION)]
 pub(crate) struct Simulate {
     /// Run the scenario in this TOML file; --limiter, --seed and --for replace its own
-    #[arg(value_name = "SCENARIO")]
+    #[arg(value_name = "SCENARIO", conflicts_with_all = ["Clients", "Log", "Service"])]
     scenario: Option<PathBuf>,
 
     /// Simulate this limit: 'token 100/s burst 20'; repeat it to compare
@@ -94,7 +94,7 @@ pub(crate) struct Simulate {
 
     /// Find the N in --limiter 'token N/s burst 20' that keeps this: 'refused <= 1%',
     /// 'p99 <= 200ms', 'goodput >= 100/s', 'in-time >= 99%'
-    #[arg(long, value_name = "WISH")]
+    #[arg(long, value_name = "WISH", conflicts_with = "print_scenario")]
     suggest: Option<Wish>,
 
     /// Run for this time: 30s, 5m, 1h [default: 30s]
@@ -123,32 +123,27 @@ pub(crate) struct Simulate {
 #[command(next_help_heading = "Traffic")]
 struct Clients {
     /// Send requests at these times: 150/s, 'poisson 150/s', 'bursts 200 every 2s'
-    #[arg(
-        long,
-        value_name = "ARRIVALS",
-        required_unless_present = "scenario",
-        conflicts_with = "scenario"
-    )]
+    #[arg(long, value_name = "ARRIVALS", required_unless_present = "scenario")]
     arrivals: Option<ArrivalsConfig>,
 
     /// Give requests these keys: 'uniform 1000', 'zipf 1000 1.1' [default: one]
-    #[arg(long, value_name = "KEYS", conflicts_with = "scenario")]
+    #[arg(long, value_name = "KEYS")]
     keys: Option<Keys>,
 
     /// Take COUNT tokens per request [default: 1]
-    #[arg(long, value_name = "COUNT", conflicts_with = "scenario")]
+    #[arg(long, value_name = "COUNT")]
     cost: Option<u64>,
 
     /// Let clients give up after TIME, retries included [default: never]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "scenario")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     deadline: Option<Duration>,
 
     /// Let clients give up each attempt after TIME, and retry [default: never]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "scenario")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     attempt_timeout: Option<Duration>,
 
     /// Let clients retry up to COUNT times after a refusal or failure [default: 0]
-    #[arg(long, value_name = "COUNT", conflicts_with = "scenario")]
+    #[arg(long, value_name = "COUNT")]
     retries: Option<u32>,
 
     /// Wait a random time up to TIME before the first retry; it doubles each time
@@ -157,9 +152,7 @@ struct Clients {
         value_name = "TIME",
         value_parser = duration::parse,
         default_value = "100ms",
-        requires = "retries",
-        conflicts_with = "scenario"
-    )]
+        requires = "retries")]
     backoff: Duration,
 
     /// Allow this share of retries per request: 10% [default: any number]
@@ -167,9 +160,7 @@ struct Clients {
         long,
         value_name = "SHARE",
         value_parser = share::parse,
-        requires = "retries",
-        conflicts_with = "scenario"
-    )]
+        requires = "retries")]
     retry_budget: Option<f64>,
 }
 
@@ -178,23 +169,23 @@ struct Clients {
 #[command(next_help_heading = "Log (--arrivals log:FILE)")]
 struct Log {
     /// Read a log of this format [default: detected]
-    #[arg(long, value_name = "access|json|csv", conflicts_with = "scenario")]
+    #[arg(long, value_name = "access|json|csv")]
     log_format: Option<LogFormat>,
 
     /// Take the time of a request from this field [default: by the usual names]
-    #[arg(long, value_name = "FIELD", conflicts_with = "scenario")]
+    #[arg(long, value_name = "FIELD")]
     time_field: Option<String>,
 
     /// Take the tokens of a request from this field [default: 1 token each]
-    #[arg(long, value_name = "FIELD", conflicts_with = "scenario")]
+    #[arg(long, value_name = "FIELD")]
     cost_field: Option<String>,
 
     /// Stop at the first malformed line instead of skipping it
-    #[arg(long, conflicts_with = "scenario")]
+    #[arg(long)]
     strict: bool,
 
     /// Keep whole seconds as they are, instead of spreading their requests
-    #[arg(long, conflicts_with = "scenario")]
+    #[arg(long)]
     whole_seconds: bool,
 }
 
@@ -203,12 +194,7 @@ struct Log {
 #[command(next_help_heading = "Server")]
 struct Service {
     /// Serve COUNT requests at a time [default: no server, and no service time]
-    #[arg(
-        long,
-        value_name = "COUNT",
-        requires = "service",
-        conflicts_with = "scenario"
-    )]
+    #[arg(long, value_name = "COUNT", requires = "service")]
     workers: Option<u32>,
 
     /// Take this time per request: 10ms, 'exponential 10ms', file:times.txt
@@ -216,18 +202,11 @@ struct Service {
         long,
         value_name = "TIME",
         value_parser = service_time,
-        requires = "workers",
-        conflicts_with = "scenario"
-    )]
+        requires = "workers")]
     service: Option<Distribution>,
 
     /// Let up to COUNT admitted requests wait for a worker [default: any number]
-    #[arg(
-        long,
-        value_name = "COUNT",
-        requires = "workers",
-        conflicts_with = "scenario"
-    )]
+    #[arg(long, value_name = "COUNT", requires = "workers")]
     server_queue: Option<usize>,
 
     /// Serve waiting requests in this order
@@ -236,22 +215,16 @@ struct Service {
         value_name = "ORDER",
         value_enum,
         default_value = "fifo",
-        requires = "workers",
-        conflicts_with = "scenario"
+        requires = "workers"
     )]
     server_order: Order,
 
     /// Drop requests from the server's queue after their deadline
-    #[arg(long, requires = "workers", conflicts_with = "scenario")]
+    #[arg(long, requires = "workers")]
     drop_expired: bool,
 
     /// Inject a fault: 'capacity 25% at 20s for 10s'; repeatable
-    #[arg(
-        long,
-        value_name = "FAULT",
-        requires = "workers",
-        conflicts_with = "scenario"
-    )]
+    #[arg(long, value_name = "FAULT", requires = "workers")]
     fault: Vec<Fault>,
 }
 
@@ -302,9 +275,6 @@ pub(crate) fn run(simulate: Simulate) -> Exit {
         Err(refusal) => return refusal.say(),
     };
     let shown = simulate.into_scenario().and_then(|(scenario, outputs)| {
-        if let Some((wish, template)) = wish.zip(template) {
-            return suggestion::show(&scenario, &wish, &template);
-        }
         if outputs.print_scenario {
             let text = scenario.to_toml();
             Scenario::from_toml(&text).map_err(|_| {
@@ -314,7 +284,10 @@ pub(crate) fn run(simulate: Simulate) -> Exit {
         }
         let inputs = logs(&scenario);
         let reports = Reports::open(outputs, &inputs)?;
-        simulate::show(&scenario, reports)
+        match wish.zip(template) {
+            Some((wish, template)) => suggestion::show(&scenario, wish, template, reports),
+            None => simulate::show(&scenario, reports),
+        }
     });
     shown.unwrap_or_else(Refusal::say)
 }

@@ -159,6 +159,34 @@ fn a_suggestion_is_the_smallest_number_that_keeps_the_wish() {
 }
 
 #[test]
+fn a_suggestion_is_written_to_each_output() {
+    let names = ["html", "svg", "png", "json", "csv"];
+    let files = names.map(|name| path(&format!("suggestion.{name}")));
+    let flags = names.map(|name| format!("--{name}"));
+    let limiter = ["--limiter", "token N/s burst 20"];
+    let wish = ["--suggest", "refused <= 1%"];
+    let mut arguments = [&TRAFFIC[..], &limiter, &wish].concat();
+    for (flag, file) in flags.iter().zip(&files) {
+        arguments.extend([flag.as_str(), file]);
+    }
+    let (code, said, errors) = simulate(&arguments);
+    assert_eq!((code, said.as_str(), errors.as_str()), (0, "", ""));
+    let begins = files.map(|file| fs::read(file).expect("it is written"));
+    assert!(begins[0].starts_with(b"<!DOCTYPE html>"));
+    assert!(begins[1].starts_with(b"<svg"));
+    assert!(begins[2].starts_with(b"\x89PNG"));
+    let json: Value = serde_json::from_slice(&begins[3]).expect("JSON");
+    assert!(begins[4].starts_with(b"n,measured,is_kept\r\n"));
+    // The scenario has the number that was found, and runs.
+    let found = path("suggested.toml");
+    fs::write(&found, json["scenario"].as_str().expect("text")).expect("a file");
+    let (code, report, _) = simulate(&[&found]);
+    assert_eq!(code, 0);
+    let limiter = format!("token {}/s", json["n"]);
+    assert!(report.contains(&limiter), "{report}");
+}
+
+#[test]
 fn service_times_come_from_a_file() {
     let file = path("times.txt");
     fs::write(&file, "8ms\n0.012\n10ms\n").expect("a file");
@@ -190,6 +218,29 @@ fn what_cannot_be_simulated_says_what_to_write() {
         (
             with(&["--suggest", "refused <= 1%"]),
             "write one --limiter 'token N/s burst 20'",
+        ),
+        (
+            with(&[
+                "--limiter",
+                "token N/s",
+                "--suggest",
+                "refused <= 1%",
+                "--print-scenario",
+            ]),
+            "'--suggest <WISH>' cannot be used with '--print-scenario'",
+        ),
+        (
+            vec![
+                "mine.toml",
+                "--arrivals",
+                "5/s",
+                "--strict",
+                "--workers",
+                "1",
+                "--service",
+                "1s",
+            ],
+            "cannot be used with '--arrivals <ARRIVALS>' or '--strict' or '--workers <COUNT>' or '--service <TIME>'",
         ),
         (with(&["--workers", "3"]), "--service"),
         (with(&["--limiter", "token N/s"]), "add --suggest"),

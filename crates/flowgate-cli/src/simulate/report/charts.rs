@@ -1,6 +1,6 @@
-//! The charts of the page and of the picture. Each policy has the same look in all of them.
+//! The charts of the page, and the picture. Each policy has the same look in all of them.
 
-use flowgate_chart::{Axis, Chart, Layer, Look, Point, Unit, share};
+use flowgate_chart::{Axis, Chart, Layer, Look, Picture, Point, Unit, share};
 
 use super::comparison::{Comparison, PolicyRun, Ranks, Slot, Spread};
 
@@ -50,8 +50,16 @@ pub(super) fn admitted(comparison: &Comparison) -> Chart {
     timed(comparison, "admitted", Unit::Rate, layers).wide()
 }
 
+/// What each policy admitted of what was offered to it, with the same axes.
+pub(super) fn picture(comparison: &Comparison) -> Picture {
+    let policies = 0..comparison.policies.len();
+    Picture::new(comparison.title.as_str())
+        .columns(2)
+        .charts(policies.filter_map(|index| admitted_by(comparison, index)))
+}
+
 /// What one policy admitted, over what was offered to it.
-pub(super) fn admitted_by(comparison: &Comparison, index: usize) -> Option<Chart> {
+fn admitted_by(comparison: &Comparison, index: usize) -> Option<Chart> {
     let (look, run) = looks(comparison).nth(index)?;
     let of = |count| rates(comparison, run, 1, count);
     let layers = vec![

@@ -1,6 +1,6 @@
-//! A comparison as a page for a browser.
+//! Reports as a page for a browser.
 
-use std::fmt;
+use std::fmt::Write;
 
 use flowgate_chart::{Escaped, Figure, Key, Look, grouped, keys, page};
 
@@ -9,54 +9,41 @@ use super::comparison::{Comparison, PolicyRun};
 use super::rows::{percent, rows, seconds};
 use super::text::has_refused_keys;
 
-impl Comparison {
-    /// Returns one page of HTML that loads nothing and runs no script.
-    pub(crate) fn to_html(&self) -> String {
-        let title = match self.title.is_empty() {
-            true => "simulation",
-            false => &self.title,
-        };
-        page(
-            title,
-            "flowgate simulate",
-            env!("CARGO_PKG_VERSION"),
-            &Content {
-                title,
-                comparison: self,
-            },
-        )
-    }
+/// The page of a comparison.
+pub(super) fn comparison(comparison: &Comparison) -> String {
+    let mut figures: String = figures(comparison).iter().map(Figure::to_string).collect();
+    most_refused(comparison, &mut figures);
+    let table = table(comparison);
+    with_scenario(&comparison.title, &table, &figures, &comparison.scenario)
 }
 
-struct Content<'a> {
-    title: &'a str,
-    comparison: &'a Comparison,
-}
-
-impl fmt::Display for Content<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let comparison = self.comparison;
-        writeln!(
-            f,
-            "<header>\n<p class=\"product\">flowgate simulate</p>\n<h1>{}</h1>\n</header>",
-            Escaped(self.title)
-        )?;
-        f.write_str("<div class=\"tables several\">\n")?;
-        table(comparison, f)?;
-        f.write_str("</div>\n<div class=\"figures\">\n")?;
-        for figure in figures(comparison) {
-            figure.fmt(f)?;
-        }
-        most_refused(comparison, f)?;
-        if !comparison.scenario.is_empty() {
-            writeln!(
-                f,
-                "<section class=\"full\">\n<h2>Scenario</h2>\n<pre class=\"scroll\">{}</pre>\n</section>",
-                Escaped(&comparison.scenario)
-            )?;
-        }
-        f.write_str("</div>\n")
+/// A page with tables, figures, and the scenario that they are about.
+pub(super) fn with_scenario(title: &str, tables: &str, figures: &str, scenario: &str) -> String {
+    let title = if title.is_empty() {
+        "simulation"
+    } else {
+        title
+    };
+    let mut content = format!(
+        "<header>\n<p class=\"product\">flowgate simulate</p>\n<h1>{}</h1>\n</header>\n\
+         <div class=\"tables several\">\n{tables}</div>\n<div class=\"figures\">\n{figures}",
+        Escaped(title)
+    );
+    if !scenario.is_empty() {
+        let scenario = Escaped(scenario);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            content,
+            "<section class=\"full\">\n<h2>Scenario</h2>\n<pre class=\"scroll\">{scenario}</pre>\n</section>"
+        );
     }
+    content.push_str("</div>\n");
+    page(
+        title,
+        "flowgate simulate",
+        env!("CARGO_PKG_VERSION"),
+        &content,
+    )
 }
 
 fn figures(comparison: &Comparison) -> Vec<Figure> {
@@ -136,65 +123,66 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
     figures
 }
 
-/// Writes the numbers, with a column per policy.
-fn table(comparison: &Comparison, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(
-        f,
-        "<section>\n<h2>{} of traffic, seed {}</h2>\n<div class=\"scroll\"><table>",
+/// The numbers, with a column per policy.
+fn table(comparison: &Comparison) -> String {
+    let mut table = format!(
+        "<section>\n<h2>{} of traffic, seed {}</h2>\n<div class=\"scroll\"><table>\n",
         Escaped(&seconds(comparison.duration_ns)),
         comparison.seed
-    )?;
-    columns(charts::looks(comparison), f)?;
+    );
+    columns(charts::looks(comparison), &mut table);
     for row in rows(comparison) {
-        write!(f, "<tr><th scope=\"row\">{}</th>", Escaped(&row.name))?;
+        let _ = write!(table, "<tr><th scope=\"row\">{}</th>", Escaped(&row.name));
         for cell in &row.cells {
-            write!(f, "<td>{}</td>", Escaped(cell.as_deref().unwrap_or("–")))?;
+            let _ = write!(
+                table,
+                "<td>{}</td>",
+                Escaped(cell.as_deref().unwrap_or("–"))
+            );
         }
-        f.write_str("</tr>\n")?;
+        table.push_str("</tr>\n");
     }
-    f.write_str("</tbody></table></div>\n</section>\n")
+    table.push_str("</tbody></table></div>\n</section>\n");
+    table
 }
 
 /// Writes the head of a table, and the start of its body.
-fn columns<'a>(
-    runs: impl Iterator<Item = (Look, &'a PolicyRun)>,
-    f: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    f.write_str("<thead><tr><td></td>")?;
+fn columns<'a>(runs: impl Iterator<Item = (Look, &'a PolicyRun)>, table: &mut String) {
+    table.push_str("<thead><tr><td></td>");
     for (look, run) in runs {
         let key = Key::line(look, &run.policy);
-        write!(f, "<th scope=\"col\" class=\"run\">{key}</th>")?;
+        let _ = write!(table, "<th scope=\"col\" class=\"run\">{key}</th>");
     }
-    f.write_str("</tr></thead>\n<tbody>\n")
+    table.push_str("</tr></thead>\n<tbody>\n");
 }
 
 /// Writes the keys that were refused most, if there are several keys.
-fn most_refused(comparison: &Comparison, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn most_refused(comparison: &Comparison, page: &mut String) {
     let refused = || charts::looks(comparison).filter(|(_, run)| has_refused_keys(run));
     let ranks = refused().map(|(_, run)| run.keys.most_refused.len()).max();
     let Some(ranks) = ranks else {
-        return Ok(());
+        return;
     };
-    f.write_str(
+    page.push_str(
         "<section class=\"full\">\n<h2>Keys that were refused most</h2>\n<div class=\"scroll\"><table>\n",
-    )?;
-    columns(refused(), f)?;
+    );
+    columns(refused(), page);
     for rank in 0..ranks {
-        write!(f, "<tr><th scope=\"row\">{}</th>", rank + 1)?;
+        let _ = write!(page, "<tr><th scope=\"row\">{}</th>", rank + 1);
         for (_, run) in refused() {
-            match run.keys.most_refused.get(rank) {
+            let _ = match run.keys.most_refused.get(rank) {
                 Some(key) => write!(
-                    f,
+                    page,
                     "<td>{}: {} of {}, {}</td>",
                     Escaped(&key.key),
                     grouped(key.refused),
                     grouped(key.attempts),
                     percent(key.refused_share())
-                )?,
-                None => f.write_str("<td>–</td>")?,
-            }
+                ),
+                None => write!(page, "<td>–</td>"),
+            };
         }
-        f.write_str("</tr>\n")?;
+        page.push_str("</tr>\n");
     }
-    f.write_str("</tbody></table></div>\n</section>\n")
+    page.push_str("</tbody></table></div>\n</section>\n");
 }

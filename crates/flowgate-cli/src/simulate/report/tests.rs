@@ -1,11 +1,12 @@
 //! What the outputs of a comparison promise, with runs that are the same each time.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use flowgate_sim::{RunOutcome, Scenario};
+use flowgate_sim::{RunOutcome, Scenario, ScenarioError, Search, Wish, suggest};
 use roxmltree::{Document, ParsingOptions};
 
-use super::{Comparison, Description, TextStyle};
+use super::{Comparison, Description, Report, SuggestionReport, TextStyle};
 
 const PLAIN: TextStyle = TextStyle {
     width: 80,
@@ -73,6 +74,25 @@ fn none() -> Comparison {
     Comparison::new(&description(), &[], |key| key.to_string())
 }
 
+/// The rate that keeps the wish with the traffic of [`SCENARIO`].
+fn suggested(wish: &str) -> SuggestionReport {
+    let prepared = Scenario::from_toml(SCENARIO)
+        .expect("a scenario")
+        .prepare(&mut |_| {})
+        .expect("no logs");
+    let wish: Wish = wish.parse().expect("a wish");
+    let mut duration = Duration::ZERO;
+    let found = suggest(&wish, &Search::smallest(1..=1_000), |rate| {
+        let limit = format!("token {rate}/s burst 20");
+        let outcome = prepared.run(&limit.parse()?)?;
+        duration = outcome.duration;
+        Ok::<_, ScenarioError>(outcome)
+    });
+    let limiter = "token N/s burst 20".to_owned();
+    let found = found.expect("limits");
+    SuggestionReport::new(description(), duration, limiter, wish, &found)
+}
+
 /// Parses a page strictly; its first line is no XML.
 fn parsed(page: &str) -> Document<'_> {
     let options = ParsingOptions {
@@ -135,7 +155,14 @@ fn one_policy_has_one_column_and_one_picture() {
     let text = alone().to_text(PLAIN);
     assert!(!text.contains("aligned"), "{text}");
     assert_eq!(text.matches('└').count(), 1, "{text}");
-    assert_eq!(alone().to_svg().matches("class=\"area").count(), 3);
+    assert_eq!(
+        alone()
+            .picture()
+            .to_string()
+            .matches("class=\"area")
+            .count(),
+        3
+    );
 }
 
 #[test]
@@ -187,11 +214,11 @@ fn each_field_of_the_json_and_each_column_of_the_csv_is_in_the_manual() {
     }
     let page = include_str!("../../../tests/it/pages/simulate.md");
     let mut found = BTreeSet::new();
-    paths(
-        &serde_json::from_str(&compared().to_json()).unwrap(),
-        "",
-        &mut found,
-    );
+    let reports: [&dyn Report; 2] = [&compared(), &suggested("refused <= 1%")];
+    for report in reports {
+        let json = serde_json::from_str(&report.to_json()).unwrap();
+        paths(&json, "", &mut found);
+    }
     let parts = ["counts", "wait", "latency"];
     for path in found {
         // Objects of the same form have a table of their own.
@@ -204,8 +231,10 @@ fn each_field_of_the_json_and_each_column_of_the_csv_is_in_the_manual() {
         let name = part.unwrap_or(path);
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
-    for column in compared().to_csv().lines().next().unwrap().split(',') {
-        assert!(page.contains(&format!("| `{column}` |")), "{column}");
+    for report in reports {
+        for column in report.to_csv().lines().next().unwrap().split(',') {
+            assert!(page.contains(&format!("| `{column}` |")), "{column}");
+        }
     }
 }
 
@@ -237,7 +266,7 @@ fn text_from_outside_stays_text() {
     comparison.scenario = odd.to_owned();
     comparison.policies[0].policy = odd.to_owned();
     comparison.policies[0].keys.most_refused[0].key = odd.to_owned();
-    for page in [comparison.to_html(), comparison.to_svg()] {
+    for page in [comparison.to_html(), comparison.picture().to_string()] {
         parsed(&page);
         assert!(!page.contains("<b>") && !page.contains('\u{1b}'));
         assert!(page.contains("&lt;b&gt;\u{fffd}[31m&quot;&amp;, x"));
@@ -252,7 +281,7 @@ fn text_from_outside_stays_text() {
 
 #[test]
 fn the_picture_is_a_png_too() {
-    let png = alone().to_png().expect("a small picture");
+    let png = alone().picture().to_png(1.0).expect("a small picture");
     assert!(png.starts_with(b"\x89PNG"));
 }
 
@@ -285,4 +314,35 @@ fn several_sources_have_rows_of_their_own() {
     assert!(text.contains("\nbatch: attempts "), "{text}");
     assert!(text.contains("\ntraffic: latency p99 "), "{text}");
     assert!(!compared().to_text(PLAIN).contains("traffic: "));
+}
+
+#[test]
+fn a_suggestion_is_in_each_format_with_all_numbers_that_were_tried() {
+    for (wish, is_found) in [
+        ("refused <= 1%", true),
+        ("goodput >= 100/s", true),
+        ("in-time >= 99%", true),
+        ("p99 <= 1us", false),
+    ] {
+        let report = suggested(wish);
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let tried = json["tried"].as_array().unwrap();
+        let text = report.to_text(PLAIN);
+        let (_, list) = text.split_once("\n        N ").expect("a list");
+        assert_eq!(list.lines().count(), 1 + tried.len(), "{text}");
+        assert_eq!(report.to_csv().lines().count(), 1 + tried.len());
+        let page = report.to_html();
+        let rows = parsed(&page)
+            .descendants()
+            .filter(|node| node.attribute("scope") == Some("row"))
+            .count();
+        assert_eq!(rows, tried.len());
+        assert!(!page.contains("NaN"), "{page}");
+        assert!(report.picture().to_string().contains("class=\"dot"));
+        match json["n"].as_u64() {
+            Some(n) => assert!(text.contains(&format!("N = {n}, the smallest")), "{text}"),
+            None => assert!(text.contains("no N from 1 to 1000 keeps it"), "{text}"),
+        }
+        assert_eq!(json["n"].is_u64(), is_found, "{wish}");
+    }
 }

@@ -55,27 +55,21 @@ impl TextStyle {
         }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub(super) fn bold(self, text: &str) -> String {
         let style = Style::new().bold().force_styling(self.has_color);
         style.apply_to(text).to_string()
     }
 }
 
-impl Comparison {
-    /// Returns the table, the keys that were refused most, and the picture.
-    pub(crate) fn to_text(&self, style: TextStyle) -> String {
-        let text = Text {
-            comparison: self,
-            style,
-        };
-        let text = text.to_string();
-        match style.is_ascii {
-            true => text
-                .replace('µ', "u")
-                .replace('…', "...")
-                .replace('≥', ">="),
-            false => text,
-        }
+/// Returns the table, the keys that were refused most, and the picture.
+pub(super) fn text(comparison: &Comparison, style: TextStyle) -> String {
+    let text = Text { comparison, style }.to_string();
+    match style.is_ascii {
+        true => text
+            .replace('µ', "u")
+            .replace('…', "...")
+            .replace('≥', ">="),
+        false => text,
     }
 }
 
@@ -308,7 +302,7 @@ fn per_second(counts: &[u64], slot: f64, column: f64, columns: usize) -> Vec<f64
 }
 
 /// Replaces control characters, which a terminal would obey.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let printable = |letter: char| match letter.is_control() {
         true => char::REPLACEMENT_CHARACTER,
         false => letter,
