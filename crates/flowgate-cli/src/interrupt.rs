@@ -6,11 +6,10 @@ use std::process;
 use std::task::{Context, Poll};
 use std::thread;
 
-use flowgate_load::Stop;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal;
 
-use crate::exit::complain;
+use crate::exit::Refusal;
 
 /// Requests to end, in sequence. While this value exists, none is missed, and none ends the process by itself.
 #[derive(Debug)]
@@ -82,22 +81,22 @@ impl Sources {
 pub(crate) const STOPPING: &str =
     "stopping; waiting up to 1 s for responses (Ctrl-C again quits immediately)";
 
-/// Makes the first request to end stop the run, and the second end the process with exit code 130. When this returns, no
+/// Calls `end` at the first request to end, and ends the process with exit code 130 at the second. When this returns, no
 /// request can be missed.
-pub(crate) fn listen(stop: Stop, is_said: bool) -> io::Result<()> {
-    let mut interrupts = Interrupts::new()?;
-    let ending = move || {
-        interrupts.wait();
-        // Print before the run, and with it the process, ends.
-        if is_said {
-            complain(&STOPPING);
-        }
-        stop.stop();
-        interrupts.wait();
-        process::exit(130);
+pub(crate) fn listen(end: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
+    let listening = || -> io::Result<()> {
+        let mut interrupts = Interrupts::new()?;
+        let ending = move || {
+            interrupts.wait();
+            end();
+            interrupts.wait();
+            process::exit(130);
+        };
+        thread::Builder::new()
+            .name("flowgate-ctrl-c".to_owned())
+            .spawn(ending)?;
+        Ok(())
     };
-    thread::Builder::new()
-        .name("flowgate-ctrl-c".to_owned())
-        .spawn(ending)?;
-    Ok(())
+    listening()
+        .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))
 }

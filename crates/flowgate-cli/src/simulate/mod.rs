@@ -7,7 +7,6 @@ use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use flowgate_sim::{
@@ -15,7 +14,7 @@ use flowgate_sim::{
 };
 
 use crate::exit::{Exit, Refusal, complain, print};
-use crate::interrupt::Interrupts;
+use crate::interrupt;
 use crate::reports::Sink;
 use report::{Comparison, Description, Report, TextStyle};
 
@@ -67,9 +66,8 @@ impl Session {
     /// Reads the logs of the scenario.
     fn new(scenario: &Scenario, is_quiet: bool) -> Result<Session, Refusal> {
         let interrupt = Arc::new(AtomicBool::new(false));
-        end_on_ctrl_c(&interrupt).map_err(|error| {
-            Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}"))
-        })?;
+        let ending = Arc::clone(&interrupt);
+        interrupt::listen(move || ending.store(true, Ordering::Relaxed))?;
         let status = Arc::new(Status::new(!is_quiet && stderr().is_terminal()));
         let prepared = scenario
             .prepare(&mut |progress| {
@@ -172,22 +170,6 @@ fn warn(prepared: &PreparedScenario) {
             ));
         }
     }
-}
-
-/// Sets `interrupt` at the first request to end; the second ends the process with exit code 130.
-fn end_on_ctrl_c(interrupt: &Arc<AtomicBool>) -> std::io::Result<()> {
-    let mut interrupts = Interrupts::new()?;
-    let interrupt = Arc::clone(interrupt);
-    let ending = move || {
-        interrupts.wait();
-        interrupt.store(true, Ordering::Relaxed);
-        interrupts.wait();
-        std::process::exit(130);
-    };
-    thread::Builder::new()
-        .name("flowgate-ctrl-c".to_owned())
-        .spawn(ending)?;
-    Ok(())
 }
 
 /// A line on standard error that is replaced, for what takes longer than a second.

@@ -16,7 +16,7 @@ use crate::argument::request::{Request, Urls};
 use crate::argument::url;
 use crate::descriptors;
 use crate::exit::{Exit, Refusal, complain, exit_codes, print};
-use crate::interrupt;
+use crate::interrupt::{self, STOPPING};
 use crate::reports::Reports;
 use crate::watch::{Subject, Watch};
 
@@ -175,8 +175,14 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
     };
     let wants_view = !load.output.no_tui && !load.output.quiet;
     let mut watch = Watch::new(load.output.progress, wants_view, subject, &stop);
-    interrupt::listen(stop.clone(), !watch.is_view())
-        .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))?;
+    let (ending, is_view) = (stop.clone(), watch.is_view());
+    interrupt::listen(move || {
+        // Print before the run, and with it the process, ends.
+        if !is_view {
+            complain(&STOPPING);
+        }
+        ending.stop();
+    })?;
 
     let result = flowgate_load::run_watched(plan, &stop, |progress| watch.tell(progress));
     watch.end();

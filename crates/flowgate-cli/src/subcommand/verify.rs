@@ -240,8 +240,8 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
     let reports = destinations.open(&[])?;
     // Each connection needs a timer.
     descriptors::provide(u64::from(connections), 2, 1).map_err(Refusal::could_not_run)?;
-    interrupt::listen(stop.clone(), false)
-        .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))?;
+    let ending = stop.clone();
+    interrupt::listen(move || ending.stop())?;
 
     let is_quiet = verify.output.quiet;
     let mut steps = Steps::default();
