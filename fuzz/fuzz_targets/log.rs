@@ -6,6 +6,7 @@
 
 use std::fmt::Display;
 use std::io::{Read, Result};
+use std::ops::ControlFlow;
 
 use flowgate_sim::{DurationReader, LogFormat, LogReader, MalformedLines};
 use libfuzzer_sys::fuzz_target;
@@ -42,8 +43,8 @@ fuzz_target!(|input: &[u8]| {
         _ => reader = reader.time("2").key("3"),
     }
     let step = usize::from(*step) + 1;
-    let log = reader.read(file, |_| ());
-    match (log, reader.read(Dripping(file, step), |_| ())) {
+    let log = reader.read(file, |_| ControlFlow::Continue(()));
+    match (log, reader.read(Dripping(file, step), |_| ControlFlow::Continue(()))) {
         (Ok(log), Ok(dripped)) => {
             assert_eq!(log.requests, dripped.requests);
             assert_eq!(log.requests[0].at.as_nanos(), 0);

@@ -11,6 +11,7 @@ use std::env;
 use std::error::Error;
 use std::fs::{File, read_to_string, remove_file};
 use std::io::{BufWriter, Result, Write};
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use fastrand::Rng;
@@ -42,6 +43,7 @@ fn read(file: File, format: &str) -> std::result::Result<(), Box<dyn Error>> {
             shown = percent;
             eprintln!("{percent} %, {} requests", progress.requests);
         }
+        ControlFlow::Continue(())
     };
     let (begin, cpu) = (Instant::now(), cpu_seconds());
     let log = LogReader::new()

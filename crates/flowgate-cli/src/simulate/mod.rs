@@ -5,12 +5,13 @@ pub(crate) mod suggestion;
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flowgate_sim::{
-    LimitConfig, PreparedScenario, RunOutcome, RunProgress, Scenario, ScenarioError,
+    LimitConfig, LogProgress, PreparedScenario, RunOutcome, RunProgress, Scenario, ScenarioError,
 };
 
 use crate::exit::{Exit, Refusal, complain, print};
@@ -37,27 +38,30 @@ pub(crate) struct Reports {
     pub(crate) is_quiet: bool,
 }
 
-/// Runs each limit of the scenario, and writes the reports. Ctrl-C ends the run, and what there is by then is written.
+/// Runs each limit of the scenario, and writes the reports.
+///
+/// Ctrl-C ends the runs, and what there is by then is written. While a log is read, it ends the reading, and the runs are about what was
+/// read.
 pub(crate) fn show(scenario: &Scenario, reports: Reports) -> Result<Exit, Refusal> {
     let session = Session::new(scenario, reports.is_quiet)?;
     let mut outcomes: Vec<RunOutcome> = Vec::new();
     for limit in &scenario.limits {
-        if session.is_interrupted() {
+        if session.is_ended() {
             break;
         }
         outcomes.push(session.run(limit).map_err(usage)?);
     }
     let name = |key| session.prepared.key_name(key).into_owned();
     reports.write(&Comparison::new(&description(scenario), &outcomes, name))?;
-    Ok(match session.is_interrupted() {
-        true => Exit::Interrupted,
-        false => Exit::Success,
-    })
+    Ok(session.exit(Exit::Success))
 }
 
 /// A scenario whose runs show their progress, and end at Ctrl-C.
 struct Session {
     prepared: PreparedScenario,
+    /// Whether Ctrl-C ended the reading of a log.
+    is_cut: bool,
+    /// Whether there was a Ctrl-C since.
     interrupt: Arc<AtomicBool>,
     status: Arc<Status>,
 }
@@ -67,15 +71,29 @@ impl Session {
     fn new(scenario: &Scenario, is_quiet: bool) -> Result<Session, Refusal> {
         let interrupt = Arc::new(AtomicBool::new(false));
         let ending = Arc::clone(&interrupt);
-        interrupt::listen(move || ending.store(true, Ordering::Relaxed))?;
+        interrupt::listen(move || {
+            complain(&"stopping (Ctrl-C again quits immediately)");
+            ending.store(true, Ordering::Relaxed);
+        })?;
         let status = Arc::new(Status::new(!is_quiet && stderr().is_terminal()));
-        let prepared = scenario
-            .prepare(&mut |progress| {
-                let (lines, requests) = (progress.lines, progress.requests);
-                status.show(&format_args!("read {lines} lines, {requests} requests"));
-            })
-            .map_err(usage)?;
+        let mut is_cut = false;
+        let reading = &mut |progress: LogProgress| {
+            let (lines, requests) = (progress.lines, progress.requests);
+            status.show(&format_args!("read {lines} lines, {requests} requests"));
+            is_cut |= interrupt.swap(false, Ordering::Relaxed);
+            match is_cut {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let prepared = scenario.prepare(reading).map_err(usage)?;
         status.clear();
+        if is_cut {
+            let lines: u64 = prepared.logs().iter().map(|log| log.lines).sum();
+            complain(&format_args!(
+                "stopped after {lines} lines of the log; the report is about these"
+            ));
+        }
         warn(&prepared);
         let running = Arc::clone(&status);
         let prepared =
@@ -87,6 +105,7 @@ impl Session {
                 });
         Ok(Session {
             prepared,
+            is_cut,
             interrupt,
             status,
         })
@@ -98,8 +117,17 @@ impl Session {
         outcome
     }
 
-    fn is_interrupted(&self) -> bool {
+    /// Whether no other run is to begin.
+    fn is_ended(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// The exit code, which is `done` without Ctrl-C.
+    fn exit(&self, done: Exit) -> Exit {
+        match self.is_cut || self.is_ended() {
+            true => Exit::Interrupted,
+            false => done,
+        }
     }
 }
 

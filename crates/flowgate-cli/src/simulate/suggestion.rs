@@ -97,10 +97,10 @@ pub(crate) fn show(
     let description = super::description(&scenario);
     let report = SuggestionReport::new(description, duration, template.0, wish, &found);
     reports.write(&report)?;
-    Ok(match found.value {
+    Ok(session.exit(match found.value {
         Some(_) => Exit::Success,
         None => Exit::GateFailed,
-    })
+    }))
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{answer_with, finished, flowgate, hang_up, number, read_request, run, server};
+use crate::support::{
+    answer_with, finished, flowgate, hang_up, number, read_request, run, server, signal,
+};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -382,15 +384,6 @@ fn a_server_that_never_answers_ends_in_timeouts() {
     assert!(out.contains(", allowed 5; sent "), "{out}");
     assert!(out.contains(" timed out\n"), "{out}");
     assert_eq!(number(&out, "status", "2xx"), 0);
-}
-
-/// Sends a signal by process id; SIGINT is what a terminal's Ctrl-C sends.
-fn signal(id: u32, name: &str) {
-    let status = Command::new("kill")
-        .args([name, &id.to_string()])
-        .status()
-        .unwrap();
-    assert!(status.success());
 }
 
 /// Starts a load on a server that gives these bytes for every request, waits until that many have

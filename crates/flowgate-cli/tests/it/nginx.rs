@@ -2,12 +2,11 @@
 
 #![cfg(unix)]
 
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use crate::support::nginx::Nginx;
-use crate::support::{number, run};
+use crate::support::{number, run, signal};
 
 /// Answers all requests, a hundred on a connection, which are fewer than are sent: connections are closed and opened
 /// again.
@@ -41,17 +40,13 @@ fn nginx_logs_as_many_requests_as_were_sent() {
 fn a_server_that_stands_still_shows_in_the_response_times() {
     let nginx = nginx();
     let url = format!("http://127.0.0.1:{}/", nginx.port);
-    let id = nginx.process.id().to_string();
-    let signal = move |name: &str| {
-        let status = Command::new("kill").args([name, &id]).status().unwrap();
-        assert!(status.success());
-    };
+    let id = nginx.process.id();
     let standing_still = thread::spawn(move || {
         // When the first requests have been answered.
         thread::sleep(Duration::from_millis(500));
-        signal("-STOP");
+        signal(id, "-STOP");
         thread::sleep(Duration::from_secs(1));
-        signal("-CONT");
+        signal(id, "-CONT");
     });
     // Connections for all that come meanwhile: it is not the client that is late.
     let arguments = ["load", "-q", "150", "-z", "3s", "-c", "200", &url];

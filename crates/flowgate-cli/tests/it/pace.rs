@@ -7,12 +7,12 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{finished, flowgate, run};
+use crate::support::{finished, flowgate, run, signal};
 
 /// Longer than anything takes that does not wait for an hour.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -110,11 +110,6 @@ impl Drop for Pace {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill").args([name, &pid.to_string()]).status();
-    assert!(status.expect("kill runs").success());
 }
 
 /// Runs it to its end.

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::support::{finished, flowgate, run};
+use crate::support::{finished, flowgate, number, run, signal};
 
 const TRAFFIC: [&str; 5] = ["--arrivals", "poisson 150/s", "--for", "10s", "--quiet"];
 
@@ -137,6 +137,38 @@ fn a_log_comes_through_standard_input_and_bad_lines_are_shown() {
     let (code, _, errors) = replay(&[&arguments[..], &["--strict"]].concat());
     assert_eq!(code, 2, "{errors}");
     assert!(errors.contains("line 51"), "{errors}");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_the_reading_of_a_log_and_reports_what_was_read() {
+    const LINE: &[u8] = b"192.0.2.7 - - [10/Oct/2026:13:55:36 +0000] \"GET / HTTP/1.1\" 200 5\n";
+    // More than a pipe holds, so when it is written, the command reads.
+    const BEGIN: usize = 1 << 13;
+    const MOST: usize = 1 << 21;
+    let arguments = ["--arrivals", "log:-", "--limiter", "keyed token 10/s by ip"];
+    let mut command = flowgate(&[&["simulate"], &arguments[..]].concat());
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut input = child.stdin.take().expect("a pipe");
+    for _ in 0..BEGIN {
+        input.write_all(LINE).expect("it reads");
+    }
+    signal(child.id(), "-INT");
+    // The command closes the pipe, long before the log is that long.
+    let written = (0..MOST).take_while(|_| input.write_all(LINE).is_ok());
+    assert!(written.count() < MOST, "it reads on");
+    drop(input);
+    let (code, report, errors) = finished(child.wait_with_output().expect("it ends"));
+    assert_eq!(code, 130, "{errors}");
+    let lines: Vec<&str> = errors.lines().collect();
+    let [stopping, after] = lines[..] else {
+        panic!("{errors}")
+    };
+    assert!(stopping.contains("Ctrl-C again quits"), "{errors}");
+    let read = number(after, "flowgate: stopped after", "after");
+    let report = report.replace(',', "");
+    assert_eq!(number(&report, "attempts", "attempts"), read, "{report}");
+    assert!(read > 0, "{errors}");
 }
 
 #[test]

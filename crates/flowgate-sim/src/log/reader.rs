@@ -1,6 +1,7 @@
 //! Reads a log into recorded arrivals.
 
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use memchr::memchr;
@@ -49,13 +50,13 @@ const USES: [Use; 3] = [Use::Time, Use::Key, Use::Cost];
 ///
 /// ```
 /// use flowgate_sim::LogReader;
-/// use std::time::Duration;
+/// use std::ops::ControlFlow;
 ///
 /// let log = r#"192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.1" 200 2326
 /// 192.0.2.2 - - [10/Oct/2000:13:55:37 -0700] "GET /b HTTP/1.1" 200 512
 /// 192.0.2.1 - - [10/Oct/2000:13:55:37 -0700] "GET /b HTTP/1.1" 200 512
 /// "#;
-/// let recorded = LogReader::new().read(log.as_bytes(), |_| ())?;
+/// let recorded = LogReader::new().read(log.as_bytes(), |_| ControlFlow::Continue(()))?;
 /// assert_eq!(recorded.keys.name(0).as_deref(), Some("192.0.2.1"));
 /// let times = recorded.requests.iter().map(|request| request.at.as_millis());
 /// assert_eq!(times.collect::<Vec<_>>(), [0, 1_000, 1_500]); // two requests in one second are spread
@@ -66,11 +67,13 @@ const USES: [Use; 3] = [Use::Time, Use::Key, Use::Cost];
 ///
 /// ```
 /// use flowgate_sim::LogReader;
+/// use std::ops::ControlFlow;
 ///
 /// let log = r#"{"ts": 1700000000.25, "tenant": "a", "tokens": 3}
 /// {"ts": 1700000000.75, "tenant": "b", "tokens": 1}
 /// "#;
-/// let recorded = LogReader::new().key("tenant").cost("tokens").read(log.as_bytes(), |_| ())?;
+/// let reader = LogReader::new().key("tenant").cost("tokens");
+/// let recorded = reader.read(log.as_bytes(), |_| ControlFlow::Continue(()))?;
 /// assert_eq!(recorded.span().as_millis(), 500);
 /// assert_eq!(recorded.requests[0].cost, 3);
 /// # Ok::<(), flowgate_sim::LogError>(())
@@ -192,7 +195,7 @@ impl LogReader {
 
     /// Reads a log. It calls `progress` after each MiB, and at the end.
     ///
-    /// The log needs no buffer of its own.
+    /// If `progress` returns [`ControlFlow::Break`], the reading ends with the requests so far. The log needs no buffer of its own.
     ///
     /// # Errors
     ///
@@ -205,7 +208,7 @@ impl LogReader {
     pub fn read(
         &self,
         log: impl Read,
-        mut progress: impl FnMut(LogProgress),
+        mut progress: impl FnMut(LogProgress) -> ControlFlow<()>,
     ) -> Result<RecordedLog, LogError> {
         let mut lines = Lines::new(log);
         let head = head_of_text(&mut lines)?;
@@ -231,11 +234,14 @@ impl LogReader {
         loop {
             if lines.bytes() - reported >= PROGRESS_BYTES {
                 reported = lines.bytes();
-                progress(LogProgress {
+                let is_ended = progress(LogProgress {
                     bytes: reported,
                     lines: lines.count(),
                     requests: recording.len() as u64,
                 });
+                if is_ended.is_break() {
+                    break;
+                }
             }
             let Some(line) = lines.next()? else { break };
             let Some(text) = content(line.text) else {
@@ -260,7 +266,8 @@ impl LogReader {
                 }
             }
         }
-        progress(LogProgress {
+        // There is nothing left to end.
+        let _ = progress(LogProgress {
             bytes: lines.bytes(),
             lines: lines.count(),
             requests: recording.len() as u64,

@@ -12,6 +12,7 @@ mod limit;
 mod prepared;
 mod reading;
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -214,6 +215,8 @@ impl Scenario {
 
     /// Reads the logs that the scenario names, and builds the simulation. It calls `progress` while it reads.
     ///
+    /// If `progress` returns [`ControlFlow::Break`], the simulation has the part of the log that was read.
+    ///
     /// # Errors
     ///
     /// Returns [`ScenarioError`] in these cases:
@@ -222,7 +225,7 @@ impl Scenario {
     /// - A log cannot be read, or two limits name different fields of it.
     pub fn prepare(
         &self,
-        progress: &mut dyn FnMut(LogProgress),
+        progress: &mut dyn FnMut(LogProgress) -> ControlFlow<()>,
     ) -> Result<PreparedScenario, ScenarioError> {
         PreparedScenario::new(self, progress)
     }
@@ -233,7 +236,7 @@ impl Scenario {
     ///
     /// Returns [`ScenarioError`] in the cases of [`prepare`](Self::prepare), and if a limit cannot be built.
     pub fn run(&self) -> Result<Vec<RunOutcome>, ScenarioError> {
-        let prepared = self.prepare(&mut |_| {})?;
+        let prepared = self.prepare(&mut |_| ControlFlow::Continue(()))?;
         let limits = self.limits.iter();
         limits.map(|limit| prepared.run(limit)).collect()
     }

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -38,7 +39,7 @@ struct Source {
 impl PreparedScenario {
     pub(super) fn new(
         scenario: &Scenario,
-        progress: &mut dyn FnMut(LogProgress),
+        progress: &mut dyn FnMut(LogProgress) -> ControlFlow<()>,
     ) -> Result<Self, ScenarioError> {
         if scenario.limits.is_empty() {
             let why = "no limit; add [[limit]] with a limiter, or limiter = 'none'";
@@ -187,7 +188,7 @@ fn read(
     path: &Path,
     folder: &Path,
     field: Option<&str>,
-    progress: &mut dyn FnMut(LogProgress),
+    progress: &mut dyn FnMut(LogProgress) -> ControlFlow<()>,
 ) -> Result<RecordedLog, ScenarioError> {
     let options = &config.log;
     let mut reader = LogReader::new()

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use flowgate::{Clock, KeyedLimiterConfig};
@@ -17,13 +18,15 @@ const COMBINED: &str = r#"192.0.2.1 - ann [10/Oct/2000:13:55:36 -0700] "GET /car
 "#;
 
 fn read(reader: &LogReader, log: &str) -> RecordedLog {
-    let read = reader.read(log.as_bytes(), |_| ());
+    let read = reader.read(log.as_bytes(), |_| ControlFlow::Continue(()));
     read.unwrap_or_else(|error| panic!("{error}: {log}"))
 }
 
 #[track_caller]
 fn error(reader: &LogReader, log: impl AsRef<[u8]>) -> String {
-    let error = reader.read(log.as_ref(), |_| ()).expect_err("an error");
+    let error = reader
+        .read(log.as_ref(), |_| ControlFlow::Continue(()))
+        .expect_err("an error");
     let text = error.to_string();
     assert!(!text.contains('\n'), "one line: {text}");
     text
@@ -363,7 +366,9 @@ fn an_error_of_the_file_is_passed_on() {
             Err(io::Error::other("the disk is gone"))
         }
     }
-    let error = LogReader::new().read(Broken, |_| ()).expect_err("an error");
+    let error = LogReader::new()
+        .read(Broken, |_| ControlFlow::Continue(()))
+        .expect_err("an error");
     assert!(matches!(error, LogError::Read(_)));
     assert_eq!(error.to_string(), "cannot read the log: the disk is gone");
 }
@@ -378,7 +383,10 @@ fn a_mark_of_the_byte_order_and_carriage_returns_are_no_part_of_a_line() {
 fn progress_is_reported_at_each_mebibyte_and_at_the_end() {
     let log: String = (0..300_000).map(|line| format!("{line}.5,key\n")).collect();
     let mut seen = Vec::new();
-    let read = LogReader::new().read(log.as_bytes(), |progress| seen.push(progress));
+    let read = LogReader::new().read(log.as_bytes(), |progress| {
+        seen.push(progress);
+        ControlFlow::Continue(())
+    });
     assert_eq!(read.expect("a log").requests.len(), 300_000);
     let last = seen.last().expect("progress");
     assert_eq!(
@@ -387,6 +395,22 @@ fn progress_is_reported_at_each_mebibyte_and_at_the_end() {
     );
     assert_eq!(seen.len(), log.len() / (1 << 20) + 1);
     assert!(seen.is_sorted_by_key(|progress| (progress.bytes, progress.requests)));
+}
+
+#[test]
+fn a_reading_that_is_ended_has_the_requests_so_far() {
+    let log: String = (0..300_000).map(|line| format!("{line}.5,key\n")).collect();
+    let mut seen = Vec::new();
+    let read = LogReader::new().read(log.as_bytes(), |progress| {
+        seen.push(progress);
+        ControlFlow::Break(())
+    });
+    let read = read.expect("a part of the log");
+    let lines = log[..1 << 20].matches('\n').count();
+    assert!((lines..300_000).contains(&read.requests.len()));
+    assert_eq!(read.lines, read.requests.len() as u64);
+    assert_eq!(read.malformed.count, 0);
+    assert_eq!((seen[0].lines, seen.len()), (read.lines, 2));
 }
 
 #[test]
@@ -507,7 +531,7 @@ fn assert_round_trip(reader: &LogReader, text: &str, written: &[(u64, String, u6
     let log = reader
         .clone()
         .strict(true)
-        .read(text.as_bytes(), |_| ())
+        .read(text.as_bytes(), |_| ControlFlow::Continue(()))
         .unwrap_or_else(|error| panic!("{error}: {text}"));
     let begin = written[0].0;
     let expected: Vec<_> = written

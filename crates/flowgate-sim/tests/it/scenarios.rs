@@ -1,5 +1,6 @@
 //! Scenarios as files: what is written is read again, and a run is what the file says.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use flowgate_sim::{RunOutcome, Scenario};
@@ -181,7 +182,9 @@ fn a_log_is_replayed_with_a_limit_for_each_of_its_clients() {
     )
     .expect("valid");
     scenario.folder = log();
-    let prepared = scenario.prepare(&mut |_| {}).expect("a log");
+    let prepared = scenario
+        .prepare(&mut |_| ControlFlow::Continue(()))
+        .expect("a log");
     assert_eq!(prepared.logs()[0].malformed.count, 1);
     let outcome = prepared.run(&scenario.limits[0]).expect("in range");
     assert_eq!(outcome.counts.operations, 22);
@@ -193,7 +196,7 @@ fn a_log_is_replayed_with_a_limit_for_each_of_its_clients() {
     assert_eq!(refused, ["10.0.0.1"]);
     scenario.traffic[0].log.strict = true;
     let error = scenario
-        .prepare(&mut |_| {})
+        .prepare(&mut |_| ControlFlow::Continue(()))
         .expect_err("malformed")
         .to_string();
     assert!(error.starts_with("log access.log: line 22"), "{error}");
@@ -207,7 +210,9 @@ fn sources_have_clients_of_their_own() {
          [[traffic]]\nname = 'two'\narrivals = '10/s'\nkeys = 'uniform 2'",
     )
     .expect("valid");
-    let prepared = scenario.prepare(&mut |_| {}).expect("no log");
+    let prepared = scenario
+        .prepare(&mut |_| ControlFlow::Continue(()))
+        .expect("no log");
     let outcome = prepared.run(&scenario.limits[0]).expect("in range");
     assert_eq!(outcome.counts.admitted, 3);
     let names: Vec<_> = outcome

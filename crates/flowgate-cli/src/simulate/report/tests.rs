@@ -1,6 +1,7 @@
 //! What the outputs of a comparison promise, with runs that are the same each time.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use flowgate_sim::{RunOutcome, Scenario, ScenarioError, Search, Wish, suggest};
@@ -47,7 +48,9 @@ fn description() -> Description {
 /// What the first `limits` limits of a scenario do.
 fn compare(scenario: &str, limits: usize) -> Comparison {
     let scenario = Scenario::from_toml(scenario).expect("a scenario");
-    let prepared = scenario.prepare(&mut |_| {}).expect("no logs");
+    let prepared = scenario
+        .prepare(&mut |_| ControlFlow::Continue(()))
+        .expect("no logs");
     let limits = scenario.limits.iter().take(limits);
     let outcomes = limits.map(|limit| prepared.run(limit).expect("a limit"));
     let outcomes: Vec<RunOutcome> = outcomes.collect();
@@ -78,7 +81,7 @@ fn none() -> Comparison {
 fn suggested(wish: &str) -> SuggestionReport {
     let prepared = Scenario::from_toml(SCENARIO)
         .expect("a scenario")
-        .prepare(&mut |_| {})
+        .prepare(&mut |_| ControlFlow::Continue(()))
         .expect("no logs");
     let wish: Wish = wish.parse().expect("a wish");
     let mut duration = Duration::ZERO;

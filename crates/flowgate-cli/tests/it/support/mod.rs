@@ -37,6 +37,13 @@ pub fn run(arguments: &[&str]) -> (i32, String, String) {
     finished(flowgate(arguments).output().expect("the binary runs"))
 }
 
+/// Sends a signal to a process; SIGINT is what a terminal's Ctrl-C sends.
+#[cfg(unix)]
+pub fn signal(id: u32, name: &str) {
+    let status = Command::new("kill").args([name, &id.to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
 /// The number after `word` in the line that begins with `line`.
 pub fn number(report: &str, line: &str, word: &str) -> u64 {
     let line = report
@@ -150,9 +157,7 @@ impl Serve {
     /// Asks it to end, as Ctrl-C does; says its exit code and its last words.
     #[cfg(unix)]
     pub fn interrupt(mut self) -> (Option<i32>, String) {
-        let id = self.process.id().to_string();
-        let status = Command::new("kill").args(["-INT", &id]).status();
-        assert!(status.expect("kill runs").success());
+        signal(self.process.id(), "-INT");
         let exit = self.process.wait().expect("it ends");
         let mut rest = String::new();
         self.stderr.read_to_string(&mut rest).expect("UTF-8");
