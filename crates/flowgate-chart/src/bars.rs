@@ -29,7 +29,7 @@ pub struct Bars {
 /// The width of a label on the vertical axis.
 const LABEL: usize = 6;
 /// Parts of a row that a character can show.
-const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+pub(crate) const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// What a cell has.
 #[derive(Clone, Copy, PartialEq)]

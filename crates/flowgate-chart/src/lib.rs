@@ -17,7 +17,7 @@
 //!
 //! - [`Chart`], [`Layer`], [`Point`], [`Look`]: what is drawn. [`Axis`], [`Unit`]: where.
 //! - [`page`], [`Figure`], [`Key`]: a page of HTML. [`Picture`], [`Terminal`]: an SVG file.
-//! - [`Bars`]: a chart in characters, for a terminal.
+//! - [`Bars`]: a chart in characters, for a terminal. [`sparkline`], [`share_bar`]: one line of it.
 //! - [`Escaped`], [`duration`], [`significant`] and others: text for both.
 //!
 //! Feature `png` adds `Picture::to_png`, which needs no fonts of the system.
@@ -38,6 +38,7 @@ mod page;
 mod picture;
 #[cfg(feature = "png")]
 mod png;
+mod spark;
 mod svg;
 mod terminal;
 
@@ -51,6 +52,7 @@ pub use page::{Figure, STYLE, page};
 pub use picture::Picture;
 #[cfg(feature = "png")]
 pub use png::PngError;
+pub use spark::{share_bar, sparkline};
 pub use terminal::Terminal;
 
 /// The examples of the README are tested, too.

@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::key_table::KeyTable;
 use crate::windows::WorstWindow;
@@ -70,7 +71,7 @@ pub struct SourceOutcome {
 /// Counts of operations and their attempts.
 ///
 /// An operation is what a client wants; it takes one attempt or several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OutcomeCounts {
     /// Operations that began.

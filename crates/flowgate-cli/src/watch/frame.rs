@@ -13,9 +13,9 @@
 use std::time::Duration;
 
 use console::{Style, measure_text_width, truncate_str};
+use flowgate_chart::{share_bar, sparkline};
 use flowgate_load::Progress;
 
-use super::spark;
 use crate::figure;
 use crate::interrupt::STOPPING;
 
@@ -71,7 +71,7 @@ pub(super) fn during(
     let recent = width.min(WIDEST).saturating_sub(NAME + GAP.len());
     row(
         "sends",
-        vec![(plain.clone().cyan(), spark::line(&progress.recent, recent))],
+        vec![(plain.clone().cyan(), sparkline(&progress.recent, recent))],
     );
 
     let of_rate = match progress.scheduled_per_second > 0.0 {
@@ -219,7 +219,7 @@ fn bar(progress: &Progress, width: usize) -> String {
                 .saturating_sub(GAP.len() + label.chars().count());
             match room {
                 0..10 => cut(&label, width),
-                room => format!("{}{GAP}{label}", spark::share(share, room)),
+                room => format!("{}{GAP}{label}", share_bar(share, room)),
             }
         }
     }

@@ -5,7 +5,6 @@
 
 mod frame;
 mod screen;
-mod spark;
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;

@@ -165,8 +165,27 @@ fn rates(
     rates
 }
 
-/// The percentiles of the latency, or of the wait.
-pub(super) fn percentiles(
+/// The percentiles of the latency.
+pub(super) fn latencies(comparison: &Comparison) -> Chart {
+    percentiles(
+        comparison,
+        "latency",
+        "share of the operations served",
+        |run| &run.latency,
+    )
+}
+
+/// The percentiles of the wait for the limiter.
+pub(super) fn waits(comparison: &Comparison) -> Chart {
+    percentiles(
+        comparison,
+        "wait",
+        "share of the attempts that waited",
+        |run| &run.wait,
+    )
+}
+
+fn percentiles(
     comparison: &Comparison,
     title: &str,
     x_name: &str,

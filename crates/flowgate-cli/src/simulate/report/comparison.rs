@@ -51,7 +51,7 @@ pub(crate) struct PolicyRun {
     pub(crate) ended_ns: u64,
     /// Why it ended before its time, if it did.
     pub(crate) stopped: Option<Stopped>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: OutcomeCounts,
     /// Share of the attempts; none without attempts.
     pub(crate) refused_share: Option<f64>,
     pub(crate) goodput_per_second: f64,
@@ -78,7 +78,7 @@ pub(crate) enum Stopped {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Source {
     pub(crate) name: String,
-    pub(crate) counts: Counts,
+    pub(crate) counts: OutcomeCounts,
     pub(crate) wait: Spread,
     pub(crate) latency: Spread,
 }
@@ -96,24 +96,6 @@ pub(crate) struct Window {
     pub(crate) is_per_key: bool,
     /// Whether there is no worse window.
     pub(crate) is_exact: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Counts {
-    pub(crate) operations: u64,
-    pub(crate) attempts: u64,
-    pub(crate) admitted: u64,
-    pub(crate) refused: u64,
-    pub(crate) waited: u64,
-    pub(crate) queue_full: u64,
-    pub(crate) expired: u64,
-    pub(crate) timed_out: u64,
-    pub(crate) wasted: u64,
-    pub(crate) down: u64,
-    pub(crate) in_time: u64,
-    pub(crate) late: u64,
-    pub(crate) failed: u64,
-    pub(crate) unfinished: u64,
 }
 
 /// A distribution of durations; all zero without samples.
@@ -207,7 +189,6 @@ impl Comparison {
 
 impl PolicyRun {
     fn new(outcome: &RunOutcome, key_name: &impl Fn(u64) -> String) -> PolicyRun {
-        let counts = Counts::new(&outcome.counts);
         PolicyRun {
             policy: outcome.policy.clone(),
             hash: format!("{:016x}", outcome.hash()),
@@ -219,8 +200,8 @@ impl PolicyRun {
                 StopReason::Interrupted => Stopped::Interrupted,
                 _ => Stopped::Other,
             }),
-            counts,
-            refused_share: counts.refused_share(),
+            counts: outcome.counts,
+            refused_share: refused_share(&outcome.counts),
             goodput_per_second: match outcome.duration.is_zero() {
                 true => 0.0,
                 false => outcome.goodput(),
@@ -236,37 +217,16 @@ impl PolicyRun {
     }
 }
 
-impl Counts {
-    fn new(counts: &OutcomeCounts) -> Counts {
-        Counts {
-            operations: counts.operations,
-            attempts: counts.attempts,
-            admitted: counts.admitted,
-            refused: counts.refused,
-            waited: counts.waited,
-            queue_full: counts.queue_full,
-            expired: counts.expired,
-            timed_out: counts.timed_out,
-            wasted: counts.wasted,
-            down: counts.down,
-            in_time: counts.in_time,
-            late: counts.late,
-            failed: counts.failed,
-            unfinished: counts.unfinished,
-        }
-    }
-
-    /// Share of the attempts that were refused; none without attempts.
-    pub(crate) fn refused_share(&self) -> Option<f64> {
-        (self.attempts > 0).then(|| self.refused as f64 / self.attempts as f64)
-    }
+/// Share of the attempts that were refused; none without attempts.
+pub(super) fn refused_share(counts: &OutcomeCounts) -> Option<f64> {
+    (counts.attempts > 0).then(|| counts.refused as f64 / counts.attempts as f64)
 }
 
 impl Source {
     fn new(source: &SourceOutcome) -> Source {
         Source {
             name: source.name.clone(),
-            counts: Counts::new(&source.counts),
+            counts: source.counts,
             wait: Spread::new(&source.wait),
             latency: Spread::new(&source.latency),
         }

@@ -90,24 +90,14 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
         figures.push(figure(
             "Latency percentiles",
             "From the start of an operation to its answer, with waits and retries.",
-            charts::percentiles(
-                comparison,
-                "latency",
-                "share of the operations served",
-                |run| &run.latency,
-            ),
+            charts::latencies(comparison),
         ));
     }
     if runs.iter().any(|run| run.wait.samples > 0) {
         figures.push(figure(
             "Wait for the limiter",
             "Of the attempts that waited for the limiter and were admitted.",
-            charts::percentiles(
-                comparison,
-                "wait",
-                "share of the attempts that waited",
-                |run| &run.wait,
-            ),
+            charts::waits(comparison),
         ));
     }
     if runs.iter().any(|run| run.keys.count > 1) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flowgate_chart::{Unit, duration, grouped, significant};
 
-use super::comparison::{Comparison, PolicyRun, Source, Stopped, Window};
+use super::comparison::{Comparison, PolicyRun, Source, Stopped, Window, refused_share};
 
 /// A row of the table: its name, and a cell per policy; `None` if the policy has no such value.
 pub(super) struct Row {
@@ -92,7 +92,7 @@ pub(super) fn rows(comparison: &Comparison) -> Vec<Row> {
         ));
         rows.push(row(
             &name("refused share"),
-            &of(|source| Some(percent(source.counts.refused_share()?))),
+            &of(|source| Some(percent(refused_share(&source.counts)?))),
         ));
         rows.push(row(
             &name("in time"),
