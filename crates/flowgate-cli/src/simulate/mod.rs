@@ -40,8 +40,8 @@ pub(crate) struct Reports {
 
 /// Runs each limit of the scenario, and writes the reports.
 ///
-/// Ctrl-C ends the runs, and what there is by then is written. While a log is read, it ends the reading, and the runs are about what was
-/// read.
+/// Ctrl-C ends the runs, and what there is by then is written. While a log is read, it ends the reading, and the runs are
+/// about what was read.
 pub(crate) fn show(scenario: &Scenario, reports: Reports) -> Result<Exit, Refusal> {
     let session = Session::new(scenario, reports.is_quiet)?;
     let mut outcomes: Vec<RunOutcome> = Vec::new();

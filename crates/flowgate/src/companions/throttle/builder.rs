@@ -73,8 +73,8 @@ impl ThrottleBuilder {
     /// Sets the window, 1 ms or longer (default: 10 s).
     ///
     /// Outcomes within the window, and within the last tenth of it, decide the share. A shorter window reacts sooner, and a longer
-    /// one needs fewer requests per second. The tenth is rounded up to whole buckets. The window is rounded up to a whole number of nanoseconds per bucket. A window longer than 584 years counts
-    /// as 584 years.
+    /// one needs fewer requests per second. The tenth is rounded up to whole buckets. The window is rounded up to a whole number of
+    /// nanoseconds per bucket. A window longer than 584 years counts as 584 years.
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
@@ -90,8 +90,8 @@ impl ThrottleBuilder {
 
     /// Sets how many requests are sent for each accepted one, in per mille (default: 2000).
     ///
-    /// The range is 1100 to 10,000. With 2000, the backend receives up to twice the requests that it accepts, and the throttle begins when it refuses more
-    /// than half of them. A lower multiplier spares the backend, and recovers later.
+    /// The range is 1100 to 10,000. With 2000, the backend receives up to twice the requests that it accepts, and the throttle
+    /// begins when it refuses more than half of them. A lower multiplier spares the backend, and recovers later.
     pub fn multiplier_permille(mut self, permille: u32) -> Self {
         self.multiplier_permille = permille;
         self
