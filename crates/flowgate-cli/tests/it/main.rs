@@ -6,6 +6,7 @@ mod pace;
 mod pages;
 mod profile;
 mod readme;
+mod real_time;
 mod reports;
 mod serve;
 mod simulate;
