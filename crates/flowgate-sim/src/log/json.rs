@@ -1,9 +1,12 @@
 //! Fields of JSON lines, as they are written there.
 
+use std::array;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::de::Read;
 use serde_json::value::RawValue;
 
 use crate::log::error::{Flaw, LogError};
@@ -91,103 +94,173 @@ fn look_up<'a, const N: usize>(
     text: &'a [u8],
     names: [Option<&str>; N],
 ) -> Option<[Option<&'a RawValue>; N]> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let found = json.deserialize_map(ObjectVisitor { names }).ok()?;
-    json.end().ok()?;
-    let mut fields = [None; N];
-    for ((field, found), name) in fields.iter_mut().zip(found).zip(names) {
-        *field = match found {
-            Found::Nothing => None,
-            Found::Whole(raw) => Some(raw),
-            Found::Begin(raw) => {
-                let rest = name.and_then(|name| Some(name.split_once('.')?.1));
-                look_up(raw.get().as_bytes(), [rest]).and_then(|[field]| field)
-            }
-        };
+    // In a text that is UTF-8, its parts need no check. In another, only the fields that are wanted have to be.
+    match std::str::from_utf8(text) {
+        Ok(text) => fields_of(serde_json::Deserializer::from_str(text), names),
+        Err(_) => fields_of(serde_json::Deserializer::from_slice(text), names),
     }
+}
+
+fn fields_of<'a, R: Read<'a>, const N: usize>(
+    mut json: serde_json::Deserializer<R>,
+    names: [Option<&str>; N],
+) -> Option<[Option<&'a RawValue>; N]> {
+    let fields = json.deserialize_map(ObjectVisitor { names: &names }).ok()?;
+    json.end().ok()?;
     Some(fields)
 }
 
-/// The value of a field.
-#[derive(Clone, Copy)]
-enum Found<'a> {
-    Nothing,
-    /// Of the field with the whole name.
-    Whole(&'a RawValue),
-    /// Of the field whose name is what the name has before its first point.
-    Begin(&'a RawValue),
-}
-
-/// Which wanted names a field's name matches.
+/// What the name of a field is to a wanted name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Match {
+enum Match<'n> {
     Nothing,
     Whole,
-    Begin,
+    /// It is what the wanted name has before its first point. The rest is a name in the object.
+    Begin(&'n str),
 }
 
+impl<'n> Match<'n> {
+    #[inline]
+    fn of(name: &'n str, field: &str) -> Self {
+        // The length, or what follows in the name, tells almost all apart.
+        match name.as_bytes().get(field.len()) {
+            None if name == field => Self::Whole,
+            Some(b'.') if name.starts_with(field) && !field.contains('.') => {
+                Self::Begin(&name[field.len() + 1..])
+            }
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Takes the fields out of an object, in one pass.
 struct ObjectVisitor<'n, const N: usize> {
-    names: [Option<&'n str>; N],
+    names: &'n [Option<&'n str>; N],
 }
 
 impl<'de, const N: usize> Visitor<'de> for ObjectVisitor<'_, N> {
-    type Value = [Found<'de>; N];
+    type Value = [Option<&'de RawValue>; N];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        let mut found = [Found::Nothing; N];
+        let mut whole = [None; N];
+        let mut inside = [None; N];
         while let Some(matches) = map.next_key_seed(NameVisitor { names: self.names })? {
-            if matches.iter().all(|matched| *matched == Match::Nothing) {
+            let Some(matches) = matches else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
-            }
-            let raw: &RawValue = map.next_value()?;
-            for (found, matched) in found.iter_mut().zip(matches) {
-                match (matched, &found) {
-                    (Match::Whole, _) => *found = Found::Whole(raw),
-                    (Match::Begin, Found::Nothing | Found::Begin(_)) => *found = Found::Begin(raw),
-                    _ => {}
+            };
+            let names = matches.map(|matched| match matched {
+                Match::Begin(rest) => Some(rest),
+                _ => None,
+            });
+            let values = match matches.contains(&Match::Whole) {
+                false => map.next_value_seed(Inside { names: &names })?,
+                true => {
+                    let raw: &RawValue = map.next_value()?;
+                    for (whole, matched) in whole.iter_mut().zip(matches) {
+                        if matched == Match::Whole {
+                            *whole = Some(raw);
+                        }
+                    }
+                    if names.iter().all(Option::is_none) {
+                        continue;
+                    }
+                    look_up(raw.get().as_bytes(), names).unwrap_or([None; N])
+                }
+            };
+            for ((inside, name), value) in inside.iter_mut().zip(names).zip(values) {
+                if name.is_some() {
+                    *inside = value;
                 }
             }
         }
-        Ok(found)
+        Ok(array::from_fn(|index| whole[index].or(inside[index])))
     }
 }
 
-/// Compares a field's name, without a copy.
-struct NameVisitor<'n, const N: usize> {
-    names: [Option<&'n str>; N],
+/// Takes the fields out of a value, which has none unless it is an object.
+struct Inside<'n, const N: usize> {
+    names: &'n [Option<&'n str>; N],
 }
 
-impl<'de, const N: usize> DeserializeSeed<'de> for NameVisitor<'_, N> {
-    type Value = [Match; N];
+impl<'de, const N: usize> DeserializeSeed<'de> for Inside<'_, N> {
+    type Value = [Option<&'de RawValue>; N];
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, name: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
+        value.deserialize_any(self)
+    }
+}
+
+impl<'de, const N: usize> Visitor<'de> for Inside<'_, N> {
+    type Value = [Option<&'de RawValue>; N];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Self::Value, M::Error> {
+        ObjectVisitor { names: self.names }.visit_map(map)
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, seq: S) -> Result<Self::Value, S::Error> {
+        IgnoredAny.visit_seq(seq)?;
+        Ok([None; N])
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok([None; N])
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok([None; N])
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok([None; N])
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok([None; N])
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok([None; N])
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok([None; N])
+    }
+}
+
+/// Compares a field's name, without a copy. Most match nothing.
+struct NameVisitor<'n, const N: usize> {
+    names: &'n [Option<&'n str>; N],
+}
+
+impl<'de, 'n, const N: usize> DeserializeSeed<'de> for NameVisitor<'n, N> {
+    type Value = Option<[Match<'n>; N]>;
+
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<Self::Value, D::Error> {
         name.deserialize_str(self)
     }
 }
 
-impl<const N: usize> Visitor<'_> for NameVisitor<'_, N> {
-    type Value = [Match; N];
+impl<'n, const N: usize> Visitor<'_> for NameVisitor<'n, N> {
+    type Value = Option<[Match<'n>; N]>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        // Most names match nothing, and are seen to do so by their first letters.
-        let begins = |name: &str| {
-            let rest = name.strip_prefix(text);
-            rest.is_some_and(|rest| rest.starts_with('.')) && !text.contains('.')
-        };
-        Ok(self.names.map(|name| match name {
-            Some(name) if name == text => Match::Whole,
-            Some(name) if begins(name) => Match::Begin,
-            _ => Match::Nothing,
-        }))
+    fn visit_str<E>(self, field: &str) -> Result<Self::Value, E> {
+        let of = |name: &'n str| Match::of(name, field);
+        let mut names = self.names.iter().flatten();
+        let is_wanted = names.any(|name| of(name) != Match::Nothing);
+        Ok(is_wanted.then(|| self.names.map(|name| name.map_or(Match::Nothing, of))))
     }
 }
 
@@ -229,6 +302,30 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn a_name_in_an_object_does_not_hide_the_object() {
+        let line = br#"{"a": 0, "a": {"b": 1, "c": {"d": "x"}}, "b": 2}"#;
+        let names = [Some("a.c.d"), Some("a"), Some("a.b"), None];
+        let fields = look_up(line, names).expect("an object");
+        let texts = fields.map(|field| field.map(RawValue::get));
+        let object = r#"{"b": 1, "c": {"d": "x"}}"#;
+        assert_eq!(texts, [Some(r#""x""#), Some(object), Some("1"), None]);
+        // The last of several counts, whatever it is.
+        for value in ["true", "null", "-1", "1.5", "\"b\"", "[{\"b\": 1}]", "{}"] {
+            let line = format!(r#"{{"a": {{"b": 1}}, "a": {value}, "c": 3}}"#);
+            assert_eq!(field(&line, "a.b"), Ok(None), "{line}");
+            assert_eq!(field(&line, "c").expect("c").as_deref(), Some("3"));
+        }
+    }
+
+    #[test]
+    fn only_the_fields_that_are_wanted_have_to_be_utf_8() {
+        let line = b"{\"agent\": \"\xff\", \"ip\": \"::1\"}";
+        let of = |name| look_up(line, [Some(name)]).map(|[field]| field.map(RawValue::get));
+        assert_eq!(of("ip"), Some(Some("\"::1\"")));
+        assert_eq!(of("agent"), None);
     }
 
     #[test]
