@@ -110,6 +110,11 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
             let flag = text(ContextKind::InvalidArg)?;
             let others = match error.get(ContextKind::PriorArg)? {
                 ContextValue::Strings(others) => others,
+                // It is repeated.
+                _ if flag.starts_with("--arrivals") => {
+                    let why = "has one source of requests; write several into a scenario, which --print-scenario begins";
+                    return Some(format!("--arrivals {why}"));
+                }
                 _ => return None,
             };
             let is_typed = |other: &&String| {
@@ -121,6 +126,12 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
                 arguments.iter().any(is_it)
             };
             let typed: Vec<_> = others.iter().filter(is_typed).map(String::as_str).collect();
+            if flag == "[SCENARIO]" && !typed.is_empty() {
+                let flags = typed.join("', '");
+                return Some(format!(
+                    "'{flags}': a scenario has its own; write it into the file"
+                ));
+            }
             (!typed.is_empty()).then(|| {
                 format!(
                     "the argument '{flag}' cannot be used with '{}'",

@@ -194,7 +194,12 @@ struct Log {
 #[command(next_help_heading = "Server")]
 struct Service {
     /// Serve COUNT requests at a time [default: no server, and no service time]
-    #[arg(long, value_name = "COUNT", requires = "service")]
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = workers,
+        requires = "service"
+    )]
     workers: Option<u32>,
 
     /// Take this time per request: 10ms, 'exponential 10ms', file:times.txt
@@ -300,7 +305,7 @@ impl Simulate {
                 Scenario::from_file(path).map_err(|error| Refusal::usage(error.to_string()))?
             }
             None => Scenario {
-                traffic: self.clients.traffic(self.log).into_iter().collect(),
+                traffic: self.clients.traffic(self.log)?.into_iter().collect(),
                 server: self.service.server(),
                 faults: self.service.fault,
                 ..Scenario::default()
@@ -315,6 +320,12 @@ impl Simulate {
         scenario.duration = self.duration.or(scenario.duration);
         Ok((scenario, self.output))
     }
+}
+
+/// Parses the value of `--workers`.
+fn workers(text: &str) -> Result<u32, String> {
+    let workers = text.parse().ok().filter(|workers| *workers > 0);
+    workers.ok_or_else(|| "not a whole number above 0: write 20".to_owned())
 }
 
 /// Parses the value of `--service`, and reads the file that it names.
@@ -407,8 +418,15 @@ impl Reports {
 }
 
 impl Clients {
-    fn traffic(&self, log: Log) -> Option<TrafficConfig> {
-        let mut traffic = TrafficConfig::new(self.arrivals.clone()?);
+    fn traffic(&self, log: Log) -> Result<Option<TrafficConfig>, Refusal> {
+        let Some(arrivals) = self.arrivals.clone() else {
+            return Ok(None);
+        };
+        match &arrivals {
+            ArrivalsConfig::Log(_) => self.without_those_of_a_log()?,
+            _ => log.unused()?,
+        }
+        let mut traffic = TrafficConfig::new(arrivals);
         traffic.keys = self.keys.unwrap_or_default();
         traffic.cost = self.cost.unwrap_or(1);
         traffic.log = LogOptions {
@@ -427,7 +445,40 @@ impl Clients {
                 None => retries,
             }
         });
-        Some(traffic)
+        Ok(Some(traffic))
+    }
+
+    /// Refuses the flags for which a log has values of its own.
+    fn without_those_of_a_log(&self) -> Result<(), Refusal> {
+        let refused = |why: &str| Err(Refusal::usage(why));
+        match (self.keys, self.cost) {
+            (Some(_), _) => refused(
+                "--keys: a log has its own keys; name their field in --limiter 'keyed token 10/s by ip'",
+            ),
+            (_, Some(_)) => refused(
+                "--cost: requests of a log have their own tokens; name their field with --cost-field",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Log {
+    /// Refuses all flags, because there is no log.
+    fn unused(&self) -> Result<(), Refusal> {
+        let flags = [
+            ("--log-format", self.log_format.is_some()),
+            ("--time-field", self.time_field.is_some()),
+            ("--cost-field", self.cost_field.is_some()),
+            ("--strict", self.strict),
+            ("--whole-seconds", self.whole_seconds),
+        ];
+        match flags.into_iter().find(|(_, is_set)| *is_set) {
+            Some((flag, _)) => Err(Refusal::usage(format!(
+                "{flag} is about a log: write --arrivals log:access.log, or leave it out"
+            ))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -272,7 +272,24 @@ fn what_cannot_be_simulated_says_what_to_write() {
                 "--service",
                 "1s",
             ],
-            "cannot be used with '--arrivals <ARRIVALS>' or '--strict' or '--workers <COUNT>' or '--service <TIME>'",
+            "'--arrivals <ARRIVALS>', '--strict', '--workers <COUNT>', '--service <TIME>': a scenario has its own",
+        ),
+        (
+            with(&["--arrivals", "6/s"]),
+            "write several into a scenario",
+        ),
+        (with(&["--strict"]), "--strict is about a log"),
+        (
+            [&arrivals("log:any.log")[..], &["--keys", "uniform 5"]].concat(),
+            "a log has its own keys",
+        ),
+        (
+            [&arrivals("log:any.log")[..], &["--cost", "2"]].concat(),
+            "--cost-field",
+        ),
+        (
+            with(&["--workers", "0", "--service", "1s"]),
+            "'0' for '--workers <COUNT>'",
         ),
         (with(&["--workers", "3"]), "--service"),
         (with(&["--limiter", "token N/s"]), "add --suggest"),
