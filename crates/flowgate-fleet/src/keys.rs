@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Threads that ask for different keys rarely wait for each other.
 const SHARDS: usize = 64;
 
-/// What is known about keys, in bounded memory.
+/// The state of keys, in bounded memory.
 ///
 /// Nothing in it is needed for correct decisions. A key that is forgotten costs a call.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Keys<S> {
     per_shard: usize,
 }
 
-/// What a table may forget.
+/// A state that a table may forget.
 pub(crate) trait Forget {
     /// Returns whether the state must be kept: callers wait for it.
     fn is_in_use(&self) -> bool;
