@@ -5,11 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::TextError;
 use crate::random::Random;
-use crate::text::{duration, in_percent, in_words, number, share};
+use crate::text::{duration, in_percent, in_words, number, serde_by_text, share};
 
 /// A distribution of durations.
 ///
@@ -29,8 +27,7 @@ use crate::text::{duration, in_percent, in_words, number, share};
 /// assert_eq!(service.to_string(), "bimodal 5ms 50ms 10%");
 /// # Ok::<(), flowgate_sim::TextError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Distribution(Kind);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -153,19 +150,7 @@ impl fmt::Display for Distribution {
     }
 }
 
-impl TryFrom<String> for Distribution {
-    type Error = TextError;
-
-    fn try_from(text: String) -> Result<Self, TextError> {
-        text.parse()
-    }
-}
-
-impl From<Distribution> for String {
-    fn from(distribution: Distribution) -> Self {
-        distribution.to_string()
-    }
-}
+serde_by_text!(Distribution);
 
 #[cfg(test)]
 mod tests {

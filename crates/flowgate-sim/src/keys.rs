@@ -3,11 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::TextError;
 use crate::random::Random;
-use crate::text::number;
+use crate::text::{number, serde_by_text};
 
 /// The most keys of a source.
 const MAX_KEYS: u64 = 100_000_000;
@@ -26,8 +24,7 @@ const MAX_KEYS: u64 = 100_000_000;
 /// let keys = Keys::zipf(1_000, 1.1); // the first key has by far the most requests
 /// assert_eq!(keys.count(), 1_000);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Keys {
     kind: Kind,
     /// The number of the first key.
@@ -144,19 +141,7 @@ impl fmt::Display for Keys {
     }
 }
 
-impl TryFrom<String> for Keys {
-    type Error = TextError;
-
-    fn try_from(text: String) -> Result<Self, TextError> {
-        text.parse()
-    }
-}
-
-impl From<Keys> for String {
-    fn from(keys: Keys) -> Self {
-        keys.to_string()
-    }
-}
+serde_by_text!(Keys);
 
 /// Rejection-inversion: no table, and a little over one draw on average.
 ///

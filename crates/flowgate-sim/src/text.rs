@@ -62,7 +62,28 @@ pub(crate) fn in_percent(share: f64) -> String {
     format!("{}%", (share * 100.0 * 1e9).round() / 1e9)
 }
 
-/// Durations and shares as texts in files.
+/// Serializes a type as the text of its `Display`, and deserializes it by its `FromStr`.
+macro_rules! serde_by_text {
+    ($type:ty) => {
+        impl ::serde::Serialize for $type {
+            /// Serializes as the text form.
+            fn serialize<S: ::serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.collect_str(self)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $type {
+            /// Deserializes from the text form.
+            fn deserialize<D: ::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = <String as ::serde::Deserialize>::deserialize(from)?;
+                text.parse().map_err(::serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use serde_by_text;
+
+/// Durations as texts in files.
 pub(crate) mod as_text {
     use std::time::Duration;
 

@@ -4,8 +4,6 @@ use std::fmt;
 use std::io::Read;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::TextError;
 use crate::log::access;
 use crate::log::csv::Table;
@@ -13,6 +11,7 @@ use crate::log::error::{LogError, shown};
 use crate::log::fields::TIME_NAMES;
 use crate::log::lines::{Lines, content};
 use crate::log::moment::MomentReader;
+use crate::text::serde_by_text;
 
 /// How many lines are looked at before one of them must have the shape of a format.
 const LOOKED_AT: usize = 100;
@@ -32,8 +31,7 @@ const LOOKED_AT: usize = 100;
 /// assert_eq!(format, LogFormat::JsonLines);
 /// # Ok::<(), flowgate_sim::TextError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogFormat {
     /// The common or the combined log format of Apache and nginx.
@@ -131,16 +129,5 @@ impl fmt::Display for LogFormat {
         })
     }
 }
-impl TryFrom<String> for LogFormat {
-    type Error = TextError;
 
-    fn try_from(text: String) -> Result<Self, TextError> {
-        text.parse()
-    }
-}
-
-impl From<LogFormat> for String {
-    fn from(format: LogFormat) -> Self {
-        format.to_string()
-    }
-}
+serde_by_text!(LogFormat);

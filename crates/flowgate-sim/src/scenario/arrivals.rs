@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_schedule::{Schedule, Segment};
-use serde::{Deserialize, Serialize};
 
 use super::ScenarioError;
 use crate::distribution::Distribution;
 use crate::error::TextError;
-use crate::text::{duration, in_words};
+use crate::text::{duration, in_words, serde_by_text};
 use crate::traffic::Arrivals;
 
 /// When requests begin, as text.
@@ -33,8 +32,7 @@ use crate::traffic::Arrivals;
 /// assert_eq!(arrivals.to_string(), "bursts 200 every 2s");
 /// # Ok::<(), flowgate_sim::TextError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ArrivalsConfig {
     /// At a constant rate.
@@ -247,19 +245,7 @@ impl fmt::Display for ArrivalsConfig {
     }
 }
 
-impl TryFrom<String> for ArrivalsConfig {
-    type Error = TextError;
-
-    fn try_from(text: String) -> Result<Self, TextError> {
-        text.parse()
-    }
-}
-
-impl From<ArrivalsConfig> for String {
-    fn from(arrivals: ArrivalsConfig) -> Self {
-        arrivals.to_string()
-    }
-}
+serde_by_text!(ArrivalsConfig);
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::ScenarioError;
 use crate::error::TextError;
 use crate::policy::LimiterPolicy;
-use crate::text::{duration, in_words};
+use crate::text::{duration, in_words, serde_by_text};
 
 /// The most permits of a concurrency limit.
 const MAX_PERMITS: u32 = 1_000_000;
@@ -55,8 +55,7 @@ pub struct LimitConfig {
 /// user` names the field of a log that is the key.
 ///
 /// An `aligned` window begins at the start of the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LimiterText {
     kind: Kind,
     /// How long a request waits at most; `None` if it does not wait.
@@ -374,19 +373,7 @@ impl fmt::Display for LimiterText {
     }
 }
 
-impl TryFrom<String> for LimiterText {
-    type Error = TextError;
-
-    fn try_from(text: String) -> Result<Self, TextError> {
-        text.parse()
-    }
-}
-
-impl From<LimiterText> for String {
-    fn from(limiter: LimiterText) -> Self {
-        limiter.to_string()
-    }
-}
+serde_by_text!(LimiterText);
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TextError;
-use crate::text::{as_text, duration, in_percent, in_words, number, share};
+use crate::text::{as_text, duration, in_percent, in_words, number, serde_by_text, share};
 
 /// Something that is wrong with a server for a while.
 ///
@@ -32,8 +32,7 @@ pub struct Fault {
 }
 
 /// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FaultKind {
     /// This share of the workers works, rounded up: above 0, at most 1.
@@ -140,19 +139,7 @@ impl fmt::Display for FaultKind {
     }
 }
 
-impl TryFrom<String> for FaultKind {
-    type Error = TextError;
-
-    fn try_from(text: String) -> Result<Self, TextError> {
-        text.parse()
-    }
-}
-
-impl From<FaultKind> for String {
-    fn from(kind: FaultKind) -> Self {
-        kind.to_string()
-    }
-}
+serde_by_text!(FaultKind);
 
 /// All faults of a run.
 #[derive(Clone, Debug, Default)]
