@@ -10,7 +10,7 @@ use std::time::Duration;
 use flowgate::{
     Acquire, Adapt, AdaptiveLimit, AnyKeyed, CallOutcome, ConcurrencyLimit, Denied, FixedWindow,
     Gate, Keyed, KeyedError, KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind, ManualClock,
-    OwnedAdaptivePermit, OwnedPermit, Permit, QuotaError, Timestamp,
+    OwnedAdaptivePermit, OwnedPermit, Permit, Quota, QuotaError, Timestamp,
 };
 
 use crate::bound::AdmissionBound;
@@ -178,16 +178,9 @@ impl LimiterPolicy {
     ///
     /// Returns [`QuotaError`] if a limiter of this kind does not accept the quotas.
     pub fn from_config(config: &LimiterConfig, time: &ManualClock) -> Result<Self, QuotaError> {
-        let limiter: Arc<dyn Limiter> = match (config.kind(), config.quotas()) {
-            (LimiterKind::Aligned, Some(quotas)) if quotas.len() == 1 => {
-                let window = FixedWindow::builder(quotas.as_slice()[0]).clock(time);
-                Arc::new(window.align(Timestamp::ORIGIN).build()?)
-            }
-            _ => config.build_on(time)?,
-        };
         Ok(Self {
             config: Some(*config),
-            ..Self::rate(limiter)
+            ..Self::rate(rate_limiter(config, time)?)
         })
     }
 
@@ -202,13 +195,13 @@ impl LimiterPolicy {
         keys: usize,
     ) -> Result<Self, KeyedError> {
         let each = config.each();
-        let limiter = match (each.kind(), each.quotas()) {
-            (LimiterKind::Aligned, Some(quotas)) if quotas.len() == 1 => {
-                let windows = Keyed::fixed_window(quotas.as_slice()[0]).clock(time);
+        let limiter = match aligned_quota(&each) {
+            Some(quota) => {
+                let windows = Keyed::fixed_window(quota).clock(time);
                 let windows = windows.align(Timestamp::ORIGIN).capacity(keys)?;
                 AnyKeyed::FixedWindow(Arc::new(windows))
             }
-            _ => config.build_on(time, keys)?,
+            None => config.build_on(time, keys)?,
         };
         Ok(Self {
             config: Some(each),
@@ -312,6 +305,28 @@ impl LimiterPolicy {
                 Box::pin(async move { wait.await.map(Held::adaptive_permit) })
             }
         }
+    }
+}
+
+/// The limiter that `config` describes. Aligned windows begin with the run.
+pub(crate) fn rate_limiter(
+    config: &LimiterConfig,
+    time: &ManualClock,
+) -> Result<Arc<dyn Limiter>, QuotaError> {
+    match aligned_quota(config) {
+        Some(quota) => {
+            let windows = FixedWindow::builder(quota).clock(time);
+            Ok(Arc::new(windows.align(Timestamp::ORIGIN).build()?))
+        }
+        None => config.build_on(time),
+    }
+}
+
+/// The quota of an aligned window. By the clock on the wall, its windows would begin at another time in each run.
+fn aligned_quota(config: &LimiterConfig) -> Option<Quota> {
+    match (config.kind(), config.quotas()?.as_slice()) {
+        (LimiterKind::Aligned, [quota]) => Some(*quota),
+        _ => None,
     }
 }
 

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::{
-    Adapt, AdaptiveLimit, Aimd, Bdp, ConcurrencyLimit, FixedWindow, Gate, Gradient,
-    KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind, ManualClock, Quota, Quotas, Timestamp,
-    Vegas,
+    Adapt, AdaptiveLimit, Aimd, Bdp, ConcurrencyLimit, Gate, Gradient, KeyedLimiterConfig,
+    LimiterConfig, ManualClock, Quota, Vegas,
 };
 use serde::{Deserialize, Serialize};
 
 use super::ScenarioError;
 use crate::error::TextError;
-use crate::policy::LimiterPolicy;
+use crate::policy::{LimiterPolicy, rate_limiter};
 use crate::text::{duration, in_words, serde_by_text};
 
 /// The most permits of a concurrency limit.
@@ -235,23 +234,6 @@ impl LimiterText {
             Some(queue) => policy.max_waiters(queue),
             None => policy,
         }
-    }
-}
-
-fn rate_limiter(
-    config: &LimiterConfig,
-    time: &ManualClock,
-) -> Result<Arc<dyn Limiter>, flowgate::QuotaError> {
-    // Its windows would begin by the clock on the wall, at another time in each run.
-    match (
-        config.kind(),
-        config.quotas().as_ref().map(Quotas::as_slice),
-    ) {
-        (LimiterKind::Aligned, Some([quota])) => {
-            let builder = FixedWindow::builder(*quota).clock(time);
-            Ok(Arc::new(builder.align(Timestamp::from_nanos(0)).build()?))
-        }
-        _ => config.build_on(time),
     }
 }
 
