@@ -24,7 +24,7 @@ use crate::key_table::KeyTable;
 use crate::outcome::{Latency, OutcomeCounts, RunHash, RunOutcome, StopReason, TimeSlot};
 use crate::policy::{AdmissionDecision, AdmissionPolicy, Held};
 use crate::random::{Entity, Random};
-use crate::server::{Done, Faults, Job, Offered, Running};
+use crate::server::{Done, Job, Offered, Running};
 use crate::simulation::{RunProgress, Simulation};
 use crate::traffic::Arrivals;
 use crate::windows::Windows;
@@ -88,7 +88,6 @@ pub(crate) struct Run<'a, P> {
 
 impl<'a, P: AdmissionPolicy> Run<'a, P> {
     pub(crate) fn new(simulation: &'a Simulation, time: ManualClock, policy: P) -> Self {
-        let faults = Faults::new(&simulation.faults);
         let sources = (0..).zip(&simulation.traffic);
         let sources = sources.map(|(index, traffic)| Source::new(simulation.seed, index, traffic));
         let server = simulation.server.as_ref();
@@ -104,7 +103,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             simulation,
             time,
             agenda: Agenda::new(),
-            server: server.map(|server| Running::new(server, &faults)),
+            server: server.map(|server| Running::new(server, &simulation.faults)),
             delay_ns: server.map_or(0, |server| nanos(server.delay)),
             sources: sources.collect(),
             operations: Operations::default(),

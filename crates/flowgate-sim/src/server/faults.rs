@@ -142,16 +142,16 @@ impl fmt::Display for FaultKind {
 serde_by_text!(FaultKind);
 
 /// All faults of a run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Faults(Vec<Fault>);
+#[derive(Debug)]
+pub(super) struct Faults(Vec<Fault>);
 
 /// How a server is at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Health {
-    pub(crate) capacity: f64,
-    pub(crate) slowness: f64,
-    pub(crate) is_paused: bool,
-    pub(crate) is_down: bool,
+pub(super) struct Health {
+    pub(super) capacity: f64,
+    pub(super) slowness: f64,
+    pub(super) is_paused: bool,
+    pub(super) is_down: bool,
 }
 
 impl Health {
@@ -164,12 +164,12 @@ impl Health {
 }
 
 impl Faults {
-    pub(crate) fn new(faults: &[Fault]) -> Self {
+    pub(super) fn new(faults: &[Fault]) -> Self {
         Self(faults.to_vec())
     }
 
     /// How the server is from `now_ns` on. Of two faults of a kind, the worse one.
-    pub(crate) fn health(&self, now_ns: u64) -> Health {
+    pub(super) fn health(&self, now_ns: u64) -> Health {
         let now = Duration::from_nanos(now_ns);
         let current = self
             .0
@@ -196,14 +196,14 @@ impl Faults {
     }
 
     /// The first time after `now_ns` at which a fault begins or ends.
-    pub(crate) fn next_change_ns(&self, now_ns: u64) -> Option<u64> {
+    pub(super) fn next_change_ns(&self, now_ns: u64) -> Option<u64> {
         let ends = self.0.iter().flat_map(|fault| [fault.from, fault.until()]);
         let ends = ends.filter_map(|end| u64::try_from(end.as_nanos()).ok());
         ends.filter(|end| *end > now_ns).min()
     }
 
     /// When `work_ns` that are begun at `start_ns` are done, with the pauses between.
-    pub(crate) fn done_ns(&self, start_ns: u64, work_ns: u64) -> u64 {
+    pub(super) fn done_ns(&self, start_ns: u64, work_ns: u64) -> u64 {
         let (mut now_ns, mut left_ns) = (start_ns, work_ns);
         loop {
             let change_ns = self.next_change_ns(now_ns).unwrap_or(u64::MAX);

@@ -5,8 +5,11 @@
 //!                └───▶ shared ───────▶ done        or all are served at the same time, slower the more there are
 //! ```
 
+mod condition;
 mod faults;
+mod running;
 mod shared;
+mod waiting;
 mod workers;
 
 use std::time::Duration;
@@ -16,10 +19,8 @@ use serde::{Deserialize, Serialize};
 use crate::distribution::Distribution;
 use crate::text::{as_text, at_least_one, from_0_to_1};
 
-pub(crate) use faults::Faults;
 pub use faults::{Fault, FaultKind};
-use shared::Shared;
-use workers::Workers;
+pub(crate) use running::{Done, Offered, Running};
 
 /// A server, or a group of equal ones behind one queue.
 ///
@@ -168,66 +169,4 @@ pub(crate) struct Job {
     pub(crate) work_ns: u64,
     /// When its client gives up.
     pub(crate) deadline_ns: u64,
-}
-
-/// What becomes of a request that is offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offered {
-    /// It is served, or waits for that.
-    Taken,
-    /// The queue is full.
-    Full,
-    /// The server is down.
-    Down,
-}
-
-/// What a server has done at a time: slots of operations.
-#[derive(Debug, Default)]
-pub(crate) struct Done {
-    /// Served.
-    pub(crate) served: Vec<u32>,
-    /// Dropped from the queue, after their deadline.
-    pub(crate) expired: Vec<u32>,
-    /// Lost, because the server went down.
-    pub(crate) lost: Vec<u32>,
-}
-
-/// A server at work.
-#[derive(Debug)]
-pub(crate) enum Running {
-    Workers(Workers),
-    Shared(Shared),
-}
-
-impl Running {
-    pub(crate) fn new(server: &Server, faults: &Faults) -> Self {
-        match server.contention {
-            None => Self::Workers(Workers::new(server, faults)),
-            Some(contention) => Self::Shared(Shared::new(server, contention, faults)),
-        }
-    }
-
-    /// Offers a request at `now_ns`, after [`run`](Self::run) up to then.
-    pub(crate) fn offer(&mut self, now_ns: u64, job: Job) -> Offered {
-        match self {
-            Self::Workers(workers) => workers.offer(now_ns, job),
-            Self::Shared(shared) => shared.offer(now_ns, job),
-        }
-    }
-
-    /// The next time at which anything happens by itself.
-    pub(crate) fn next_ns(&self) -> Option<u64> {
-        match self {
-            Self::Workers(workers) => workers.next_ns(),
-            Self::Shared(shared) => shared.next_ns(),
-        }
-    }
-
-    /// Does what is to be done at `now_ns`, which is not after [`next_ns`](Self::next_ns).
-    pub(crate) fn run(&mut self, now_ns: u64, done: &mut Done) {
-        match self {
-            Self::Workers(workers) => workers.run(now_ns, done),
-            Self::Shared(shared) => shared.run(now_ns, done),
-        }
-    }
 }

@@ -4,87 +4,86 @@
 //! would have got since the start of the run, `given`. A request that comes at `g` and needs `w` is done at `g + w`.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
-use super::faults::{Faults, Health};
-use super::{Contention, Done, Job, Offered, QueueOrder, Server};
+use super::condition::Condition;
+use super::running::Serving;
+use super::{Contention, Job, Server};
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(super) struct Shared {
     most_served: usize,
-    most_waiting: usize,
-    order: QueueOrder,
-    drops_expired: bool,
     contention: Contention,
-    faults: Faults,
-    waiting: VecDeque<Job>,
     serving: BinaryHeap<Reverse<Served>>,
     /// Work that each request has got, in nanoseconds of a request alone, up to `at_ns`.
     given: f64,
     at_ns: u64,
     started: u64,
-    /// Since the last change.
-    health: Health,
-    change_ns: Option<u64>,
 }
 
 #[derive(Debug)]
 struct Served {
     done_at: f64,
     number: u64,
-    job: Job,
+    slot: u32,
 }
 
 impl Shared {
-    pub(crate) fn new(server: &Server, contention: Contention, faults: &Faults) -> Self {
+    pub(super) fn new(server: &Server, contention: Contention) -> Self {
         Self {
             most_served: server.workers as usize,
-            most_waiting: server.queue,
-            order: server.order,
-            drops_expired: server.drops_expired,
             contention,
-            faults: faults.clone(),
-            waiting: VecDeque::new(),
             serving: BinaryHeap::new(),
             given: 0.0,
             at_ns: 0,
             started: 0,
-            health: faults.health(0),
-            change_ns: faults.next_change_ns(0),
         }
     }
 
-    pub(crate) fn offer(&mut self, now_ns: u64, job: Job) -> Offered {
-        if self.health.is_down {
-            return Offered::Down;
+    /// How much work each request gets in a nanosecond.
+    fn speed(&self, condition: &Condition) -> f64 {
+        let health = condition.health();
+        if health.is_paused {
+            return 0.0;
         }
-        self.advance(now_ns);
-        if self.waiting.is_empty() && self.serving.len() < self.most_served {
-            self.start(job);
-            return Offered::Taken;
-        }
-        if self.waiting.len() >= self.most_waiting {
-            return Offered::Full;
-        }
-        self.waiting.push_back(job);
-        Offered::Taken
+        let n = self.serving.len().max(1) as u64;
+        self.contention.speed(n) * health.capacity / health.slowness
+    }
+}
+
+impl Serving for Shared {
+    fn has_room(&self, _: &Condition) -> bool {
+        self.serving.len() < self.most_served
     }
 
-    pub(crate) fn next_ns(&self) -> Option<u64> {
-        let speed = self.speed();
-        let done_ns = self
-            .serving
-            .peek()
-            .filter(|_| speed > 0.0)
-            .map(|Reverse(first)| {
-                let left = ((first.done_at - self.given) / speed).max(0.0);
-                self.at_ns.saturating_add(libm::ceil(left) as u64)
-            });
-        [done_ns, self.change_ns].into_iter().flatten().min()
+    fn start(&mut self, _: u64, job: Job, _: &Condition) {
+        self.serving.push(Reverse(Served {
+            done_at: self.given + job.work_ns as f64,
+            number: self.started,
+            slot: job.slot,
+        }));
+        self.started += 1;
     }
 
-    pub(crate) fn run(&mut self, now_ns: u64, done: &mut Done) {
-        self.advance(now_ns);
+    fn next_ns(&self, condition: &Condition) -> Option<u64> {
+        let Reverse(first) = self.serving.peek()?;
+        let speed = self.speed(condition);
+        if speed <= 0.0 {
+            return None;
+        }
+        let left = ((first.done_at - self.given) / speed).max(0.0);
+        Some(self.at_ns.saturating_add(libm::ceil(left) as u64))
+    }
+
+    fn advance(&mut self, now_ns: u64, condition: &Condition) {
+        if !self.serving.is_empty() {
+            self.given += (now_ns - self.at_ns) as f64 * self.speed(condition);
+        }
+        self.at_ns = now_ns;
+    }
+
+    fn finish(&mut self, now_ns: u64, condition: &Condition, served: &mut Vec<u32>) {
+        self.advance(now_ns, condition);
         // What rounding leaves of a nanosecond.
         let given = self.given + 1e-3 + self.given * 1e-15;
         while self
@@ -92,62 +91,14 @@ impl Shared {
             .peek()
             .is_some_and(|Reverse(first)| first.done_at <= given)
         {
-            let Some(Reverse(first)) = self.serving.pop() else {
-                break;
-            };
-            done.served.push(first.job.slot);
-        }
-        if self.change_ns.is_some_and(|change_ns| change_ns <= now_ns) {
-            self.change_ns = self.faults.next_change_ns(now_ns);
-            let was_down = self.health.is_down;
-            self.health = self.faults.health(now_ns);
-            if self.health.is_down && !was_down {
-                let mut lost: Vec<Served> =
-                    self.serving.drain().map(|Reverse(served)| served).collect();
-                lost.sort_by_key(|served| served.number);
-                done.lost.extend(lost.iter().map(|served| served.job.slot));
-                done.lost.extend(self.waiting.drain(..).map(|job| job.slot));
-            }
-        }
-        while !self.health.is_down && self.serving.len() < self.most_served {
-            let next = match self.order {
-                QueueOrder::Fifo => self.waiting.pop_front(),
-                QueueOrder::Lifo => self.waiting.pop_back(),
-            };
-            match next {
-                None => break,
-                Some(job) if self.drops_expired && job.deadline_ns < now_ns => {
-                    done.expired.push(job.slot)
-                }
-                Some(job) => self.start(job),
-            }
+            served.extend(self.serving.pop().map(|Reverse(first)| first.slot));
         }
     }
 
-    /// How much work each request gets in a nanosecond.
-    fn speed(&self) -> f64 {
-        let health = self.health;
-        if health.is_paused {
-            return 0.0;
-        }
-        let n = self.serving.len().max(1) as u64;
-        self.contention.speed(n) * health.capacity / health.slowness
-    }
-
-    fn advance(&mut self, now_ns: u64) {
-        if !self.serving.is_empty() {
-            self.given += (now_ns - self.at_ns) as f64 * self.speed();
-        }
-        self.at_ns = now_ns;
-    }
-
-    fn start(&mut self, job: Job) {
-        self.serving.push(Reverse(Served {
-            done_at: self.given + job.work_ns as f64,
-            number: self.started,
-            job,
-        }));
-        self.started += 1;
+    fn lose(&mut self, lost: &mut Vec<u32>) {
+        let mut served: Vec<Served> = self.serving.drain().map(|Reverse(served)| served).collect();
+        served.sort_by_key(|served| served.number);
+        lost.extend(served.iter().map(|served| served.slot));
     }
 }
 
