@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::TextError;
 use crate::random::Random;
 use crate::text::{duration, in_percent, in_words, number, serde_by_text, share};
+use crate::time::nanos;
 
 /// A distribution of durations.
 ///
@@ -69,7 +70,9 @@ impl Distribution {
         match &self.0 {
             Kind::Constant(mean) | Kind::Exponential(mean) | Kind::Lognormal { mean, .. } => *mean,
             Kind::Bimodal { usual, rare, share } => {
-                nanos(usual.as_nanos() as f64 * (1.0 - share) + rare.as_nanos() as f64 * share)
+                let (usual, rare) = (usual.as_nanos() as f64, rare.as_nanos() as f64);
+                let mean_ns = usual * (1.0 - share) + rare * share;
+                Duration::from_nanos(mean_ns.round() as u64)
             }
             Kind::Empirical(durations) => {
                 let sum: u128 = durations.iter().map(Duration::as_nanos).sum();
@@ -81,9 +84,8 @@ impl Distribution {
 
     /// A duration in nanoseconds.
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
-        let whole = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         match &self.0 {
-            Kind::Constant(duration) => whole(*duration),
+            Kind::Constant(duration) => nanos(*duration),
             Kind::Exponential(mean) => (mean.as_nanos() as f64 * random.exponential()) as u64,
             Kind::Lognormal { mean, sigma } => {
                 // The mean of exp(σ·N) is exp(σ²/2).
@@ -91,19 +93,15 @@ impl Distribution {
                 (mean.as_nanos() as f64 * libm::exp(exponent)) as u64
             }
             Kind::Bimodal { usual, rare, share } => match random.share() <= *share {
-                true => whole(*rare),
-                false => whole(*usual),
+                true => nanos(*rare),
+                false => nanos(*usual),
             },
             Kind::Empirical(durations) if durations.is_empty() => 0,
             Kind::Empirical(durations) => {
-                whole(durations[random.below(durations.len() as u64) as usize])
+                nanos(durations[random.below(durations.len() as u64) as usize])
             }
         }
     }
-}
-
-fn nanos(nanos: f64) -> Duration {
-    Duration::from_nanos(nanos.round() as u64)
 }
 
 impl FromStr for Distribution {

@@ -19,6 +19,7 @@ mod server;
 mod simulation;
 mod suggest;
 mod text;
+mod time;
 mod traffic;
 mod windows;
 

@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::bound::AdmissionBound;
+use crate::time::nanos;
 
 /// The most admissions that are kept.
 const MOST_ENTRIES: usize = 1 << 22;
@@ -90,7 +91,7 @@ impl Windows {
         bound: impl Fn(Duration) -> Option<AdmissionBound>,
     ) -> Self {
         let watches = lengths.iter().map(|length| Watch {
-            length_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
+            length_ns: nanos(*length),
             first: 0,
             sum: 0,
             sums: HashMap::new(),

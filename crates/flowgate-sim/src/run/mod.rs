@@ -26,6 +26,7 @@ use crate::policy::{AdmissionDecision, AdmissionPolicy, Held};
 use crate::random::{Entity, Random};
 use crate::server::{Done, Job, Offered, Running};
 use crate::simulation::{RunProgress, Simulation};
+use crate::time::nanos;
 use crate::traffic::Arrivals;
 use crate::windows::Windows;
 use operations::{Operation, Operations, Ticket};
@@ -611,8 +612,4 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         }
         &mut self.slots[self.slot]
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
