@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::error::TextError;
 use crate::random::Random;
-use crate::text::{duration, in_percent, in_words, number, serde_by_text, share};
+use crate::share::Share;
+use crate::text::{duration, in_words, number, serde_by_text};
 use crate::time::nanos;
 
 /// A distribution of durations.
@@ -42,7 +43,7 @@ enum Kind {
     Bimodal {
         usual: Duration,
         rare: Duration,
-        share: f64,
+        share: Share,
     },
     Empirical(Arc<[Duration]>),
 }
@@ -71,7 +72,7 @@ impl Distribution {
             Kind::Constant(mean) | Kind::Exponential(mean) | Kind::Lognormal { mean, .. } => *mean,
             Kind::Bimodal { usual, rare, share } => {
                 let (usual, rare) = (usual.as_nanos() as f64, rare.as_nanos() as f64);
-                let mean_ns = usual * (1.0 - share) + rare * share;
+                let mean_ns = usual * (1.0 - share.get()) + rare * share.get();
                 Duration::from_nanos(mean_ns.round() as u64)
             }
             Kind::Empirical(durations) => {
@@ -92,7 +93,7 @@ impl Distribution {
                 let exponent = sigma * random.normal() - sigma * sigma / 2.0;
                 (mean.as_nanos() as f64 * libm::exp(exponent)) as u64
             }
-            Kind::Bimodal { usual, rare, share } => match random.share() <= *share {
+            Kind::Bimodal { usual, rare, share } => match random.share() <= share.get() {
                 true => nanos(*rare),
                 false => nanos(*usual),
             },
@@ -115,10 +116,10 @@ impl FromStr for Distribution {
                 mean: duration(mean)?,
                 sigma: number(sigma, 0.0..=5.0)?,
             },
-            ["bimodal", usual, rare, part] => Kind::Bimodal {
+            ["bimodal", usual, rare, share] => Kind::Bimodal {
                 usual: duration(usual)?,
                 rare: duration(rare)?,
-                share: share(part)?,
+                share: share.parse()?,
             },
             [constant] if constant.starts_with(|first: char| first.is_ascii_digit()) => {
                 Kind::Constant(duration(constant)?)
@@ -141,7 +142,7 @@ impl fmt::Display for Distribution {
             Kind::Lognormal { mean, sigma } => write!(f, "lognormal {} {sigma}", in_words(*mean)),
             Kind::Bimodal { usual, rare, share } => {
                 let (usual, rare) = (in_words(*usual), in_words(*rare));
-                write!(f, "bimodal {usual} {rare} {}", in_percent(*share))
+                write!(f, "bimodal {usual} {rare} {share}")
             }
             Kind::Empirical(durations) => write!(f, "{} recorded durations", durations.len()),
         }

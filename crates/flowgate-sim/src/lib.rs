@@ -16,6 +16,7 @@ mod random;
 mod run;
 mod scenario;
 mod server;
+mod share;
 mod simulation;
 mod suggest;
 mod text;
@@ -41,6 +42,7 @@ pub use scenario::{
     ScenarioError, TrafficConfig,
 };
 pub use server::{Contention, Fault, FaultKind, QueueOrder, Server};
+pub use share::Share;
 pub use simulation::{RunProgress, Simulation};
 pub use suggest::{Search, Suggestion, Tried, Wish, suggest};
 pub use traffic::{Arrivals, Recorded, Retries, Traffic};

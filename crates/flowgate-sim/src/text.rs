@@ -44,24 +44,6 @@ pub(crate) fn number(text: &str, range: RangeInclusive<f64>) -> Result<f64, Text
     }
 }
 
-/// A share such as `10%` or `0.1`.
-pub(crate) fn share(text: &str) -> Result<f64, TextError> {
-    let number = match text.strip_suffix('%') {
-        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    match number {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err(TextError::new(text, "not a share from '0%' to '100%'")),
-    }
-}
-
-/// A share as [`share`] reads it.
-pub(crate) fn in_percent(share: f64) -> String {
-    // Without the digits that a conversion adds: 7 % is not 7.000000000000001 %.
-    format!("{}%", (share * 100.0 * 1e9).round() / 1e9)
-}
-
 /// Serializes a type as the text of its `Display`, and deserializes it by its `FromStr`.
 macro_rules! serde_by_text {
     ($type:ty) => {
@@ -119,25 +101,6 @@ pub(crate) mod as_text {
         ) -> Result<Option<Duration>, D::Error> {
             super::deserialize(from).map(Some)
         }
-    }
-}
-
-/// A share as text in files.
-pub(crate) mod share_as_text {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use super::{in_percent, share};
-
-    pub(crate) fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => to.serialize_str(&in_percent(*value)),
-            None => to.serialize_none(),
-        }
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-        let text = String::deserialize(from)?;
-        share(&text).map(Some).map_err(de::Error::custom)
     }
 }
 

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
 use crate::keys::Keys;
-use crate::text::{as_text, at_least_one, at_least_one_times, share_as_text};
+use crate::share::Share;
+use crate::text::{as_text, at_least_one, at_least_one_times};
 
 /// A source of requests.
 ///
@@ -77,12 +78,8 @@ pub struct Retries {
     pub(crate) has_jitter: bool,
     #[serde(default = "yes")]
     pub(crate) heeds_retry_after: bool,
-    #[serde(
-        default,
-        with = "share_as_text",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub(crate) budget: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) budget: Option<Share>,
 }
 
 fn twice() -> f64 {
@@ -180,8 +177,8 @@ impl Retries {
 
     /// Sets how many retries the source makes per request (default: any number).
     ///
-    /// With 0.1, it makes one retry for ten requests.
-    pub fn budget(mut self, share: f64) -> Self {
+    /// With 10 %, it makes one retry for ten requests.
+    pub fn budget(mut self, share: Share) -> Self {
         self.budget = Some(share);
         self
     }

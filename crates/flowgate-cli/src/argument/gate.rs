@@ -177,16 +177,9 @@ fn read_time(text: &str) -> Result<f64, String> {
 }
 
 fn read_share(text: &str) -> Result<f64, String> {
-    let (number, whole) = match text.strip_suffix('%') {
-        Some(number) => (number.trim(), 100.0),
-        None => (text, 1.0),
-    };
-    number
-        .parse::<f64>()
-        .ok()
-        .map(|number| number / whole)
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("{text:?} is not a share: write 0.1%, or 0.001"))
+    text.parse::<flowgate_sim::Share>()
+        .map(flowgate_sim::Share::get)
+        .map_err(|_| format!("{text:?} is not a share: write 0.1%, or 0.001"))
 }
 
 impl Gate {

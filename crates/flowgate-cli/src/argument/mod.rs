@@ -11,5 +11,4 @@ mod plan;
 pub(crate) mod profile;
 pub(crate) mod rate;
 pub(crate) mod request;
-pub(crate) mod share;
 pub(crate) mod url;

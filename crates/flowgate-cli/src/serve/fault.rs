@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use flowgate::LimiterKind;
+use flowgate_sim::Share;
 
 use super::Limit;
 use crate::argument::duration;
@@ -119,13 +120,9 @@ impl FromStr for Fault {
 
 /// `25%`, or `0.25`.
 fn share(name: &str, text: &str) -> Result<f64, String> {
-    let share = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
+    let share = text.parse::<Share>().ok().map(Share::get);
     share
-        .ok()
-        .filter(|share| *share > 0.0 && *share <= 1.0)
+        .filter(|share| *share > 0.0)
         .ok_or_else(|| format!("not a share above 0 and up to 100%: write {name}=1%"))
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use flowgate_sim::{
     ArrivalsConfig, Distribution, DurationReader, Fault, Keys, LimitConfig, LogFormat, LogOptions,
-    QueueOrder, Retries, Scenario, Server, TextError, TrafficConfig, Wish,
+    QueueOrder, Retries, Scenario, Server, Share, TextError, TrafficConfig, Wish,
 };
 
-use crate::argument::{duration, output, share};
+use crate::argument::{duration, output};
 use crate::exit::{Exit, Refusal, exit_codes, print};
 use crate::reports::open_all;
 use crate::simulate::suggestion::{self, LimiterTemplate};
@@ -156,12 +156,8 @@ struct Clients {
     backoff: Duration,
 
     /// Allow this share of retries per request: 10% [default: any number]
-    #[arg(
-        long,
-        value_name = "SHARE",
-        value_parser = share::parse,
-        requires = "retries")]
-    retry_budget: Option<f64>,
+    #[arg(long, value_name = "SHARE", requires = "retries")]
+    retry_budget: Option<Share>,
 }
 
 /// How to read a log.

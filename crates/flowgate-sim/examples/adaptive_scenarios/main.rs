@@ -91,7 +91,7 @@ fn number(value: f64) -> String {
 
 /// Prints the windows of one run: WORKERS SERVICE LOAD SECONDS ALGORITHM SEED FAULT
 fn trace(arguments: &[String]) {
-    use flowgate_sim::FaultKind;
+    use flowgate_sim::{FaultKind, Share};
     use plant::{Plant, Setting};
     let text = |at: usize, default: &str| arguments.get(at).cloned().unwrap_or(default.to_owned());
     let service: &'static str = Box::leak(text(1, "exponential 10ms").into_boxed_str());
@@ -104,7 +104,7 @@ fn trace(arguments: &[String]) {
     );
     let plant = match text(6, "none").as_str() {
         "slow" => plant.fault(FaultKind::Service(3.0), 15.0, 40.0),
-        "capacity" => plant.fault(FaultKind::Capacity(0.25), 15.0, 10.0),
+        "capacity" => plant.fault(FaultKind::Capacity(Share::new(0.25)), 15.0, 10.0),
         "spike" => plant.fault(FaultKind::Service(5.0), 15.0, 2.0),
         "pause" => plant.fault(FaultKind::Pause, 15.0, 2.0),
         _ => plant,

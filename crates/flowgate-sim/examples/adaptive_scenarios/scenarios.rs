@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flowgate::{Adapt, AdaptiveLimit, Aimd, Bdp, FineLimit, Gradient, ManualClock, Vegas};
-use flowgate_sim::FaultKind;
+use flowgate_sim::{FaultKind, Share};
 
 use crate::plant::{Plant, Setting, adaptive};
 use crate::policy::{Record, Window};
@@ -340,7 +340,7 @@ pub fn all(sizes: &[u32]) -> Vec<Scenario> {
         100,
         |seed, algorithm| {
             let plant = Plant::new(100, EXPONENTIAL, 2.0, 40.0).fault(
-                FaultKind::Capacity(0.25),
+                FaultKind::Capacity(Share::new(0.25)),
                 15.0,
                 10.0,
             );

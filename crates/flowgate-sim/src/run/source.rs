@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
         let number = self.begun;
         self.begun += 1;
         if let Some(share) = self.traffic.retries.and_then(|retries| retries.budget) {
-            self.budget = (self.budget + share).min(MOST_SAVED);
+            self.budget = (self.budget + share.get()).min(MOST_SAVED);
         }
         let recorded = match &mut self.feed {
             Feed::Recorded(recorded) => recorded.next(),

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TextError;
-use crate::text::{as_text, duration, in_percent, in_words, number, serde_by_text, share};
+use crate::share::Share;
+use crate::text::{as_text, duration, in_words, number, serde_by_text};
 
 /// Something that is wrong with a server for a while.
 ///
@@ -15,10 +16,11 @@ use crate::text::{as_text, duration, in_percent, in_words, number, serde_by_text
 /// `service FACTORx`, `pause` and `outage`.
 ///
 /// ```
-/// use flowgate_sim::{Fault, FaultKind};
+/// use flowgate_sim::{Fault, FaultKind, Share};
 /// use std::time::Duration;
 ///
-/// let half = Fault::new(FaultKind::Capacity(0.5), Duration::from_secs(20), Duration::from_secs(10));
+/// let half = FaultKind::Capacity(Share::new(0.5));
+/// let half = Fault::new(half, Duration::from_secs(20), Duration::from_secs(10));
 /// assert_eq!(half.until(), Duration::from_secs(30));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,8 +37,8 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// This share of the workers works, rounded up: above 0, at most 1.
-    Capacity(f64),
+    /// This share of the workers works, rounded up.
+    Capacity(Share),
     /// Service takes this many times as long.
     Service(f64),
     /// Nothing goes on, as in a pause of a garbage collector.
@@ -107,12 +109,12 @@ impl FromStr for FaultKind {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
-            ["capacity", part] => match share(part)? {
-                part if part > 0.0 => Ok(Self::Capacity(part)),
-                _ => Err(TextError::new(
+            ["capacity", share] => match share.parse()? {
+                none if none == Share::new(0.0) => Err(TextError::new(
                     text,
                     "no capacity is left; write 'outage' or 'pause'",
                 )),
+                share => Ok(Self::Capacity(share)),
             },
             ["service", factor] if factor.ends_with('x') => Ok(Self::Service(number(
                 factor.trim_end_matches('x'),
@@ -131,7 +133,7 @@ impl FromStr for FaultKind {
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Capacity(part) => write!(f, "capacity {}", in_percent(*part)),
+            Self::Capacity(share) => write!(f, "capacity {share}"),
             Self::Service(factor) => write!(f, "service {factor}x"),
             Self::Pause => f.write_str("pause"),
             Self::Outage => f.write_str("outage"),
@@ -177,7 +179,7 @@ impl Faults {
             .filter(|fault| (fault.from..fault.until()).contains(&now));
         current.fold(Health::GOOD, |health, fault| match fault.kind {
             FaultKind::Capacity(share) => Health {
-                capacity: health.capacity.min(share),
+                capacity: health.capacity.min(share.get()),
                 ..health
             },
             FaultKind::Service(times) => Health {
@@ -236,7 +238,7 @@ mod tests {
         let faults = Faults::new(&[
             Fault::new(FaultKind::Pause, seconds(10), seconds(2)),
             Fault::new(FaultKind::Pause, seconds(13), seconds(1)),
-            Fault::new(FaultKind::Capacity(0.5), seconds(9), seconds(9)),
+            Fault::new(FaultKind::Capacity(Share::new(0.5)), seconds(9), seconds(9)),
         ]);
         let done = |start, work| faults.done_ns(start * SECOND, work * SECOND) / SECOND;
         assert_eq!(done(1, 3), 4);
@@ -251,8 +253,12 @@ mod tests {
     #[test]
     fn health_is_the_worst_of_all() {
         let faults = Faults::new(&[
-            Fault::new(FaultKind::Capacity(0.5), seconds(1), seconds(4)),
-            Fault::new(FaultKind::Capacity(0.25), seconds(2), seconds(1)),
+            Fault::new(FaultKind::Capacity(Share::new(0.5)), seconds(1), seconds(4)),
+            Fault::new(
+                FaultKind::Capacity(Share::new(0.25)),
+                seconds(2),
+                seconds(1),
+            ),
             Fault::new(FaultKind::Outage, seconds(4), seconds(1)),
         ]);
         let at = |s: u64| faults.health(s * SECOND);

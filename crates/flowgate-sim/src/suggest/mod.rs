@@ -99,7 +99,7 @@ pub struct Suggestion {
 /// ```
 /// use flowgate::{ManualClock, Quota, QuotaError, TokenBucket};
 /// use flowgate_schedule::Schedule;
-/// use flowgate_sim::{Arrivals, LimiterPolicy, Search, Simulation, Traffic, Wish, suggest};
+/// use flowgate_sim::{Arrivals, LimiterPolicy, Search, Share, Simulation, Traffic, Wish, suggest};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -108,7 +108,8 @@ pub struct Suggestion {
 ///     .traffic(Traffic::new("users", Arrivals::Scheduled(schedule)));
 ///
 /// // How large a burst does a limit of 110/s need?
-/// let found = suggest(&Wish::RefusedAtMost(0.01), &Search::smallest(1..=1_000), |burst| {
+/// let wish = Wish::RefusedAtMost(Share::new(0.01));
+/// let found = suggest(&wish, &Search::smallest(1..=1_000), |burst| {
 ///     simulation.run("burst", |time: &ManualClock| {
 ///         let bucket = TokenBucket::builder(Quota::per_second(110).burst(burst)).clock(time);
 ///         Ok::<_, QuotaError>(LimiterPolicy::rate(Arc::new(bucket.build()?)))

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::error::TextError;
 use crate::outcome::RunOutcome;
-use crate::text::{duration, in_percent, in_words, number, share};
+use crate::share::Share;
+use crate::text::{duration, in_words, number};
 
 /// Something that a run is to keep.
 ///
@@ -30,8 +31,8 @@ use crate::text::{duration, in_percent, in_words, number, share};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Wish {
-    /// At most this share of the attempts is refused, from 0 to 1.
-    RefusedAtMost(f64),
+    /// At most this share of the attempts is refused.
+    RefusedAtMost(Share),
     /// This share of the operations that are served takes at most this long. It is not kept if none is served.
     LatencyAtMost {
         /// The share, from 0 to 1.
@@ -41,8 +42,8 @@ pub enum Wish {
     },
     /// At least this many operations per second are served within their deadline.
     GoodputAtLeast(f64),
-    /// At least this share of the operations is served within its deadline, from 0 to 1.
-    InTimeAtLeast(f64),
+    /// At least this share of the operations is served within its deadline.
+    InTimeAtLeast(Share),
 }
 
 impl Wish {
@@ -65,11 +66,12 @@ impl Wish {
         let measured = self.measure(outcome);
         outcome.stopped.is_none()
             && match self {
-                Self::RefusedAtMost(most) => measured <= *most,
+                Self::RefusedAtMost(most) => measured <= most.get(),
                 Self::LatencyAtMost { quantile, limit } => {
                     outcome.latency.count() > 0 && outcome.latency.quantile(*quantile) <= *limit
                 }
-                Self::GoodputAtLeast(least) | Self::InTimeAtLeast(least) => measured >= *least,
+                Self::GoodputAtLeast(least) => measured >= *least,
+                Self::InTimeAtLeast(least) => measured >= least.get(),
             }
     }
 }
@@ -80,8 +82,8 @@ impl FromStr for Wish {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
-            ["refused", "<=", most] => Ok(Self::RefusedAtMost(share(most)?)),
-            ["in-time", ">=", least] => Ok(Self::InTimeAtLeast(share(least)?)),
+            ["refused", "<=", most] => Ok(Self::RefusedAtMost(most.parse()?)),
+            ["in-time", ">=", least] => Ok(Self::InTimeAtLeast(least.parse()?)),
             ["goodput", ">=", least] => {
                 let least = least.strip_suffix("/s").unwrap_or(least);
                 Ok(Self::GoodputAtLeast(number(least, 0.0..=1e9)?))
@@ -101,14 +103,14 @@ impl FromStr for Wish {
 impl fmt::Display for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RefusedAtMost(most) => write!(f, "refused <= {}", in_percent(*most)),
+            Self::RefusedAtMost(most) => write!(f, "refused <= {most}"),
             Self::LatencyAtMost { quantile, limit } => {
                 // 99.9 and not 99.90000000000001.
                 let percentile = (quantile * 100.0 * 1e6).round() / 1e6;
                 write!(f, "p{percentile} <= {}", in_words(*limit))
             }
             Self::GoodputAtLeast(least) => write!(f, "goodput >= {least}/s"),
-            Self::InTimeAtLeast(least) => write!(f, "in-time >= {}", in_percent(*least)),
+            Self::InTimeAtLeast(least) => write!(f, "in-time >= {least}"),
         }
     }
 }

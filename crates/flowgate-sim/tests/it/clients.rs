@@ -7,7 +7,7 @@ use std::time::Duration;
 use flowgate::TokenBucket;
 use flowgate_schedule::Schedule;
 use flowgate_sim::{
-    Arrivals, Distribution, LimiterPolicy, Retries, RunOutcome, Server, Simulation, Traffic,
+    Arrivals, Distribution, LimiterPolicy, Retries, RunOutcome, Server, Share, Simulation, Traffic,
     Unprotected,
 };
 
@@ -87,7 +87,7 @@ fn a_budget_bounds_retries() {
     };
     let counts = with(retries);
     assert!(counts.attempts > 45_000, "{counts:?}");
-    let counts = with(retries.budget(0.1));
+    let counts = with(retries.budget(Share::new(0.1)));
     assert!(counts.attempts <= 11_010, "{counts:?}");
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use flowgate_schedule::Schedule;
 use flowgate_sim::{
-    Arrivals, Contention, Distribution, Fault, FaultKind, RunOutcome, Server, Simulation, Traffic,
-    Unprotected,
+    Arrivals, Contention, Distribution, Fault, FaultKind, RunOutcome, Server, Share, Simulation,
+    Traffic, Unprotected,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -68,7 +68,11 @@ fn in_an_outage_everything_fails() {
 #[test]
 fn with_less_capacity_a_queue_grows_and_shrinks() {
     // A quarter of 200 a second, for ten seconds: 500 are left over, and are worked off at 100 a second more than come.
-    let half = Fault::new(FaultKind::Capacity(0.25), 10 * SECOND, 10 * SECOND);
+    let half = Fault::new(
+        FaultKind::Capacity(Share::new(0.25)),
+        10 * SECOND,
+        10 * SECOND,
+    );
     let server = Server::new(4, Distribution::constant(20 * MILLI));
     let outcome = run(server, Some(half));
     assert_eq!(outcome.counts.in_time, 3_000);

@@ -8,7 +8,7 @@ use flowgate::{Clock, ConcurrencyLimit, Gate, KeyedLimiterConfig, LimiterConfig,
 use flowgate_schedule::Schedule;
 use flowgate_sim::{
     Arrivals, Contention, Distribution, Fault, FaultKind, Keys, LimiterPolicy, QueueOrder,
-    Recorded, Retries, RunOutcome, Server, Simulation, Traffic,
+    Recorded, Retries, RunOutcome, Server, Share, Simulation, Traffic,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ fn runs_with_a_server_have_the_same_hash() {
         .delay(3 * MILLI);
     let hasty = users(300)
         .deadline(100 * MILLI)
-        .retries(Retries::new(3, 20 * MILLI).budget(0.2));
+        .retries(Retries::new(3, 20 * MILLI).budget(Share::new(0.2)));
     assert_hash(
         "lifo",
         simulation(hasty.clone()).server(lifo),
@@ -115,7 +115,7 @@ fn runs_with_a_server_have_the_same_hash() {
         "48b8e3b711f548af 3250 2719 0 1381 1338 267 0",
     );
     let faulty = [
-        Fault::new(FaultKind::Capacity(0.5), SECOND, SECOND),
+        Fault::new(FaultKind::Capacity(Share::new(0.5)), SECOND, SECOND),
         Fault::new(FaultKind::Service(2.0), 3 * SECOND, SECOND),
         Fault::new(FaultKind::Pause, 5 * SECOND, 500 * MILLI),
         Fault::new(FaultKind::Outage, 7 * SECOND, SECOND),

@@ -116,7 +116,7 @@ impl SuggestionReport {
         let (scale, wished, name) = match self.wish {
             Wish::LatencyAtMost { limit, .. } => (1e9, limit.as_secs_f64(), "latency"),
             Wish::GoodputAtLeast(rate) => (1.0, rate, "per second"),
-            Wish::RefusedAtMost(share) | Wish::InTimeAtLeast(share) => (100.0, share, "in %"),
+            Wish::RefusedAtMost(share) | Wish::InTimeAtLeast(share) => (100.0, share.get(), "in %"),
             _ => (1.0, f64::NAN, ""),
         };
         let points = self.tried.iter().map(|tried| {
