@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use flowgate::{
     Acquire, Adapt, AdaptiveLimit, AnyKeyed, CallOutcome, ConcurrencyLimit, Denied, FixedWindow,
-    Gate, Keyed, KeyedError, KeyedLimiterConfig, Limiter, LimiterConfig, LimiterKind, ManualClock,
-    OwnedAdaptivePermit, OwnedPermit, Permit, Quota, QuotaError, Timestamp,
+    Gate, Keyed, KeyedAlgorithm, KeyedError, KeyedGate, KeyedLimiterConfig, Limiter, LimiterConfig,
+    LimiterKind, ManualClock, OwnedAdaptivePermit, OwnedPermit, Permit, Quota, QuotaError,
+    Timestamp,
 };
 
 use crate::bound::AdmissionBound;
@@ -166,7 +167,26 @@ enum AnyLimiter {
     Keyed(AnyKeyed),
     Concurrency(Arc<ConcurrencyLimit>),
     Gate(Arc<Gate>),
+    KeyedGate(Arc<dyn AnyKeyedGate>),
     Adaptive(Arc<AdaptiveLimit<Box<dyn Adapt>>>),
+}
+
+/// A [`KeyedGate`] of any kind of limit for each key.
+trait AnyKeyedGate: fmt::Debug + Send + Sync {
+    fn try_acquire(&self, key: u64) -> Result<Held, Denied>;
+
+    fn acquire(&self, key: u64, patience: Duration) -> Wait;
+}
+
+impl<A: KeyedAlgorithm> AnyKeyedGate for KeyedGate<A> {
+    fn try_acquire(&self, key: u64) -> Result<Held, Denied> {
+        self.try_acquire(&key).map(Held::gate_permit)
+    }
+
+    fn acquire(&self, key: u64, patience: Duration) -> Wait {
+        let wait = self.acquire(&key).within(patience);
+        Box::pin(async move { wait.await.map(Held::gate_permit) })
+    }
 }
 
 impl LimiterPolicy {
@@ -194,18 +214,9 @@ impl LimiterPolicy {
         time: &ManualClock,
         keys: usize,
     ) -> Result<Self, KeyedError> {
-        let each = config.each();
-        let limiter = match aligned_quota(&each) {
-            Some(quota) => {
-                let windows = Keyed::fixed_window(quota).clock(time);
-                let windows = windows.align(Timestamp::ORIGIN).capacity(keys)?;
-                AnyKeyed::FixedWindow(Arc::new(windows))
-            }
-            None => config.build_on(time, keys)?,
-        };
         Ok(Self {
-            config: Some(each),
-            ..Self::keyed(limiter)
+            config: Some(config.each()),
+            ..Self::keyed(keyed_limiter(config, time, keys)?)
         })
     }
 
@@ -236,6 +247,11 @@ impl LimiterPolicy {
         Self::of(AnyLimiter::Gate(gate))
     }
 
+    /// Refuses what the limit of a key refuses, or a limit that all keys share.
+    pub fn keyed_gate<A: KeyedAlgorithm>(gate: KeyedGate<A>) -> Self {
+        Self::of(AnyLimiter::KeyedGate(Arc::new(gate)))
+    }
+
     /// Sets how many requests may wait (default: a million). A limit for each key keeps its own bound.
     pub fn max_waiters(self, requests: usize) -> Self {
         match &self.limiter {
@@ -243,7 +259,7 @@ impl LimiterPolicy {
             AnyLimiter::Concurrency(limit) => _ = limit.queue().set_max_waiters(requests),
             AnyLimiter::Gate(gate) => _ = gate.queue().set_max_waiters(requests),
             AnyLimiter::Adaptive(limit) => _ = limit.queue().set_max_waiters(requests),
-            AnyLimiter::Keyed(_) => {}
+            AnyLimiter::Keyed(_) | AnyLimiter::KeyedGate(_) => {}
         }
         self
     }
@@ -276,6 +292,7 @@ impl LimiterPolicy {
             }
             AnyLimiter::Concurrency(limit) => limit.try_acquire_owned().map(Held::permit),
             AnyLimiter::Gate(gate) => gate.try_acquire_owned().map(Held::gate_permit),
+            AnyLimiter::KeyedGate(gate) => gate.try_acquire(request.key),
             AnyLimiter::Adaptive(limit) => limit.try_acquire_owned().map(Held::adaptive_permit),
         }
     }
@@ -300,6 +317,7 @@ impl LimiterPolicy {
                 let wait = gate.acquire_owned().within(patience);
                 Box::pin(async move { wait.await.map(Held::gate_permit) })
             }
+            AnyLimiter::KeyedGate(gate) => gate.acquire(request.key, patience),
             AnyLimiter::Adaptive(limit) => {
                 let wait = limit.acquire_owned().within(patience);
                 Box::pin(async move { wait.await.map(Held::adaptive_permit) })
@@ -319,6 +337,22 @@ pub(crate) fn rate_limiter(
             Ok(Arc::new(windows.align(Timestamp::ORIGIN).build()?))
         }
         None => config.build_on(time),
+    }
+}
+
+/// The limiter for each key that `config` describes. Aligned windows begin with the run.
+pub(crate) fn keyed_limiter(
+    config: &KeyedLimiterConfig,
+    time: &ManualClock,
+    keys: usize,
+) -> Result<AnyKeyed, KeyedError> {
+    match aligned_quota(&config.each()) {
+        Some(quota) => {
+            let windows = Keyed::fixed_window(quota).clock(time);
+            let windows = windows.align(Timestamp::ORIGIN).capacity(keys)?;
+            Ok(AnyKeyed::FixedWindow(Arc::new(windows)))
+        }
+        None => config.build_on(time, keys),
     }
 }
 

@@ -41,7 +41,8 @@ Limiters (--limiter): a text of flowgate serve --limiter, and
   'keyed token 10/s burst 30'         a limit for each key; with a log, add by
                                       and a field: 'keyed token 10/s by user'
   'concurrency 40'                    at most 40 requests at a time
-  'token 100/s + concurrency 40'      both: all admit, or none
+  'token 100/s + concurrency 40'      both: all admit, or none; one of them may
+                                      be keyed: 'keyed token 9/s + token 100/s'
   'token 100/s wait 500ms queue 50'   up to 50 requests wait, for at most 500 ms
   'adaptive gradient'                 a concurrency limit that finds its number
   none                                no limit

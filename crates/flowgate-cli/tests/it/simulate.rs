@@ -172,6 +172,31 @@ fn ctrl_c_ends_the_reading_of_a_log_and_reports_what_was_read() {
 }
 
 #[test]
+fn a_limit_for_each_client_of_a_log_and_one_for_all_are_one_limit() {
+    let line = |client: &str| {
+        format!("{client} - - [10/Oct/2026:13:55:36 +0000] \"GET / HTTP/1.1\" 200 5\n")
+    };
+    let log = path("clients.log");
+    // All in the same second: 50 requests of one client, and 5 of each of 10 others.
+    let others: String = (1..=10)
+        .map(|n| line(&format!("192.0.2.{n}")).repeat(5))
+        .collect();
+    fs::write(&log, line("198.51.100.7").repeat(50) + &others).expect("a file");
+    let arrivals = format!("log:{log}");
+    let limiter = "keyed token 20/day burst 20 by ip + token 60/day burst 60";
+    let (code, report, errors) = simulate(&["--arrivals", &arrivals, "--limiter", limiter]);
+    assert_eq!(code, 0, "{errors}");
+    // 20 of the first client, and 40 of the others: what is refused to the first one takes none of the 60.
+    let admitted = report.lines().find(|line| line.starts_with("admitted"));
+    assert_eq!(
+        admitted.and_then(|line| line.split_whitespace().last()),
+        Some("60"),
+        "{report}"
+    );
+    assert!(report.contains("198.51.100.7: 30 (60.0 %)"), "{report}");
+}
+
+#[test]
 fn a_suggestion_is_the_smallest_number_that_keeps_the_wish() {
     let traffic = ["--arrivals", "poisson 150/s"];
     let limiter = ["--limiter", "token N/s burst 20", "--suggest"];
@@ -290,6 +315,18 @@ fn what_cannot_be_simulated_says_what_to_write() {
         (
             with(&["--workers", "0", "--service", "1s"]),
             "'0' for '--workers <COUNT>'",
+        ),
+        (
+            with(&["--limiter", "keyed token 5/s + keyed token 9/s"]),
+            "remove a 'keyed'",
+        ),
+        (
+            with(&["--limiter", "keyed token 5/s by ip + concurrency 5"]),
+            "remove 'by ip'",
+        ),
+        (
+            with(&["--limiter", "token 5/s + concurrency 5", "--cost", "2"]),
+            "remove the cost",
         ),
         (with(&["--workers", "3"]), "--service"),
         (with(&["--limiter", "token N/s"]), "add --suggest"),

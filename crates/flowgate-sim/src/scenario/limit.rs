@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::{
-    Adapt, AdaptiveLimit, Aimd, Bdp, ConcurrencyLimit, Gate, Gradient, KeyedLimiterConfig,
-    LimiterConfig, ManualClock, Quota, Vegas,
+    Adapt, AdaptiveLimit, Aimd, AnyKeyed, Bdp, ConcurrencyLimit, Gate, GateBuilder, Gradient,
+    KeyedLimiterConfig, LimiterConfig, ManualClock, Quota, Vegas,
 };
 use serde::{Deserialize, Serialize};
 
 use super::ScenarioError;
 use crate::error::TextError;
-use crate::policy::{LimiterPolicy, rate_limiter};
+use crate::policy::{LimiterPolicy, keyed_limiter, rate_limiter};
 use crate::text::{duration, in_words, serde_by_text};
 
 /// The most permits of a concurrency limit.
@@ -46,7 +46,7 @@ pub struct LimitConfig {
 /// | `token 100/s burst 20` | any text of a [`LimiterConfig`] |
 /// | `keyed token 10/s burst 20` | any text of a [`KeyedLimiterConfig`] |
 /// | `concurrency 40` | at most 40 requests at a time |
-/// | `token 100/s + concurrency 40` | several of these, without `keyed`: all admit, or none |
+/// | `token 100/s + concurrency 40` | several of these, of which one may be `keyed`: all admit, or none |
 /// | `adaptive gradient` | an [`AdaptiveLimit`](flowgate::AdaptiveLimit); also `aimd`, `bdp` and `vegas` |
 /// | `none` | no limit |
 ///
@@ -66,13 +66,8 @@ pub struct LimiterText {
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
     None,
-    Keyed {
-        limiter: KeyedLimiterConfig,
-        /// The field of a log that is the key.
-        by: Option<String>,
-    },
     Adaptive(Algorithm),
-    /// One or several, of which all have to admit.
+    /// One or several, of which all have to admit. At most one is for each key.
     All(Vec<Member>),
 }
 
@@ -111,6 +106,22 @@ impl Algorithm {
 enum Member {
     Rate(LimiterConfig),
     Concurrency(u32),
+    Keyed {
+        limiter: KeyedLimiterConfig,
+        /// The field of a log that is the key.
+        by: Option<String>,
+    },
+}
+
+impl Member {
+    /// The configuration of a rate limiter: that of all requests, or of each key.
+    fn rate(&self) -> Option<LimiterConfig> {
+        match self {
+            Self::Rate(config) => Some(*config),
+            Self::Keyed { limiter, .. } => Some(limiter.each()),
+            Self::Concurrency(_) => None,
+        }
+    }
 }
 
 impl LimitConfig {
@@ -123,33 +134,22 @@ impl LimitConfig {
 
     /// Returns the field of a log that is the key, if the limiter names one.
     pub fn key_field(&self) -> Option<&str> {
-        match &self.limiter.kind {
-            Kind::Keyed { by, .. } => by.as_deref(),
-            Kind::None | Kind::Adaptive(_) | Kind::All(_) => None,
-        }
+        self.limiter.fields().next()?
+    }
+
+    /// Whether it is several limits, which count requests.
+    pub(super) fn is_combined(&self) -> bool {
+        self.limiter.members().len() > 1
     }
 
     /// Returns the periods of its quotas.
     pub(super) fn periods(&self) -> Vec<Duration> {
-        let configs: Vec<LimiterConfig> = match &self.limiter.kind {
-            Kind::None | Kind::Adaptive(_) => Vec::new(),
-            Kind::Keyed { limiter, .. } => vec![limiter.each()],
-            Kind::All(members) => {
-                let members = members.iter().filter_map(|member| match member {
-                    Member::Rate(config) => Some(*config),
-                    Member::Concurrency(_) => None,
-                });
-                members.collect()
-            }
-        };
-        let quotas = configs.iter().filter_map(LimiterConfig::quotas);
+        let configs = self.limiter.members().iter().filter_map(Member::rate);
+        let quotas = configs.filter_map(|config| config.quotas());
         quotas
             .flat_map(|quotas| {
-                quotas
-                    .as_slice()
-                    .iter()
-                    .map(Quota::period)
-                    .collect::<Vec<_>>()
+                let periods = quotas.as_slice().iter().map(Quota::period);
+                periods.collect::<Vec<_>>()
             })
             .collect()
     }
@@ -183,50 +183,39 @@ impl FromStr for LimitConfig {
 }
 
 impl LimiterText {
+    fn members(&self) -> &[Member] {
+        match &self.kind {
+            Kind::None | Kind::Adaptive(_) => &[],
+            Kind::All(members) => members,
+        }
+    }
+
+    /// The fields of a log that are the keys of its limits for each key.
+    fn fields(&self) -> impl Iterator<Item = Option<&str>> {
+        let members = self.members().iter();
+        members.filter_map(|member| match member {
+            Member::Keyed { by, .. } => Some(by.as_deref()),
+            Member::Rate(_) | Member::Concurrency(_) => None,
+        })
+    }
+
     fn policy(&self, time: &ManualClock, keys: u64) -> Result<LimiterPolicy, Box<dyn Error>> {
         let policy = match &self.kind {
             Kind::None => LimiterPolicy::rate(LimiterConfig::unlimited().build_on(time)?),
-            Kind::Keyed { limiter, .. } => {
-                let keys = usize::try_from(keys.clamp(1, MAX_KEYS)).unwrap_or(usize::MAX);
-                LimiterPolicy::from_keyed_config(limiter, time, keys)?
-            }
             Kind::Adaptive(algorithm) => {
                 let limit = AdaptiveLimit::builder(algorithm.build()).clock(time);
-                let policy = LimiterPolicy::adaptive(Arc::new(limit.build()?));
-                self.with_queue(policy)
+                LimiterPolicy::adaptive(Arc::new(limit.build()?))
             }
-            Kind::All(members) => self.all(members, time)?,
+            Kind::All(members) => {
+                let keys = usize::try_from(keys.clamp(1, MAX_KEYS)).unwrap_or(usize::MAX);
+                all(members, time, keys)?
+            }
         };
+        let policy = self.with_queue(policy);
         Ok(match self.wait {
             Some(wait) => policy.wait(wait),
             None => policy,
         })
-    }
-
-    /// One limit, or a gate of several.
-    fn all(&self, members: &[Member], time: &ManualClock) -> Result<LimiterPolicy, Box<dyn Error>> {
-        let policy = match members {
-            [Member::Rate(config)] => LimiterPolicy::from_config(config, time)?,
-            [Member::Concurrency(permits)] => {
-                let limit = ConcurrencyLimit::builder(*permits).clock(time).build()?;
-                LimiterPolicy::concurrency(Arc::new(limit))
-            }
-            members => {
-                let mut gate = Gate::builder();
-                for (index, member) in members.iter().enumerate() {
-                    let name = format!("{} {member}", index + 1);
-                    gate = match member {
-                        Member::Rate(config) => gate.limit(&name, rate_limiter(config, time)?),
-                        Member::Concurrency(permits) => {
-                            let limit = ConcurrencyLimit::builder(*permits).clock(time);
-                            gate.limit(&name, limit.build()?)
-                        }
-                    };
-                }
-                LimiterPolicy::gate(Arc::new(gate.build()?))
-            }
-        };
-        Ok(self.with_queue(policy))
     }
 
     fn with_queue(&self, policy: LimiterPolicy) -> LimiterPolicy {
@@ -235,6 +224,59 @@ impl LimiterText {
             None => policy,
         }
     }
+}
+
+/// One limit, or a gate of several.
+fn all(
+    members: &[Member],
+    time: &ManualClock,
+    keys: usize,
+) -> Result<LimiterPolicy, Box<dyn Error>> {
+    let permits = |permits: u32| ConcurrencyLimit::builder(permits).clock(time).build();
+    match members {
+        [Member::Rate(config)] => Ok(LimiterPolicy::from_config(config, time)?),
+        [Member::Concurrency(most)] => Ok(LimiterPolicy::concurrency(Arc::new(permits(*most)?))),
+        [Member::Keyed { limiter, .. }] => {
+            Ok(LimiterPolicy::from_keyed_config(limiter, time, keys)?)
+        }
+        members => {
+            let (mut gate, mut of_keys) = (Gate::builder(), None);
+            for (number, member) in (1..).zip(members) {
+                let name = format!("{number} {member}");
+                match member {
+                    Member::Rate(config) => gate = gate.limit(&name, rate_limiter(config, time)?),
+                    Member::Concurrency(most) => gate = gate.limit(&name, permits(*most)?),
+                    Member::Keyed { limiter, .. } => {
+                        of_keys = Some((name, keyed_limiter(limiter, time, keys)?));
+                    }
+                }
+            }
+            match of_keys {
+                Some((name, keys)) => keyed_gate(gate, &name, keys),
+                None => Ok(LimiterPolicy::gate(Arc::new(gate.build()?))),
+            }
+        }
+    }
+}
+
+fn keyed_gate(
+    gate: GateBuilder,
+    name: &str,
+    keys: AnyKeyed,
+) -> Result<LimiterPolicy, Box<dyn Error>> {
+    Ok(match keys {
+        AnyKeyed::TokenBucket(keys) => LimiterPolicy::keyed_gate(gate.keyed(name, keys).build()?),
+        AnyKeyed::DualTokenBucket(keys) => {
+            LimiterPolicy::keyed_gate(gate.keyed(name, keys).build()?)
+        }
+        AnyKeyed::LeakyBucket(keys) => LimiterPolicy::keyed_gate(gate.keyed(name, keys).build()?),
+        AnyKeyed::FixedWindow(keys) => LimiterPolicy::keyed_gate(gate.keyed(name, keys).build()?),
+        AnyKeyed::SegmentedWindow(keys) => {
+            LimiterPolicy::keyed_gate(gate.keyed(name, keys).build()?)
+        }
+        AnyKeyed::Unlimited(keys) => LimiterPolicy::keyed_gate(gate.keyed(name, keys).build()?),
+        _ => return Err("limits of this kind for each key stand alone; remove '+'".into()),
+    })
 }
 
 impl FromStr for LimiterText {
@@ -247,7 +289,7 @@ impl FromStr for LimiterText {
         while let [.., what, value] = words[..] {
             match what {
                 "wait" if wait.is_none() => wait = Some(duration(value)?),
-                "by" if by.is_none() => by = Some(value.to_owned()),
+                "by" if by.is_none() => by = Some(value),
                 "queue" if queue.is_none() => {
                     let places = value.parse();
                     let why = "a queue has a whole number of places, such as 'queue 50'";
@@ -257,31 +299,15 @@ impl FromStr for LimiterText {
             }
             words.truncate(words.len() - 2);
         }
+        // It belongs to the limit before the settings.
+        words.extend(by.into_iter().flat_map(|field| ["by", field]));
         if queue.is_some() && wait.is_none() {
             return Err(error("a queue needs a longest wait, such as 'wait 1s'"));
         }
-        let limiter = words.join(" ");
         let kind = match words.first() {
             None => {
                 return Err(error(
                     "the limiter is missing; write 'token 100/s' or 'none'",
-                ));
-            }
-            Some(&"keyed") if words.contains(&"+") => {
-                return Err(error("a limit for each key stands alone; remove '+'"));
-            }
-            Some(&"keyed") if queue.is_some() => {
-                return Err(error(
-                    "a limit for each key has no queue to bound; remove 'queue'",
-                ));
-            }
-            Some(&"keyed") => Kind::Keyed {
-                limiter: limiter.parse().map_err(|error| refusal(text, &error))?,
-                by,
-            },
-            Some(_) if by.is_some() => {
-                return Err(error(
-                    "only a limit for each key has a field; write 'keyed' first",
                 ));
             }
             Some(&"none") if words.len() == 1 => Kind::None,
@@ -291,33 +317,58 @@ impl FromStr for LimiterText {
                 let why = "not an adaptive limit; write 'adaptive gradient', 'adaptive aimd', 'adaptive bdp' or 'adaptive vegas'";
                 Kind::Adaptive(algorithm.ok_or_else(|| error(why))?)
             }
-            Some(_) => Kind::All(limiter.split(" + ").map(member).collect::<Result<_, _>>()?),
-        };
-        Ok(Self { kind, wait, queue })
-    }
-}
-
-fn refusal(text: &str, error: &dyn fmt::Display) -> TextError {
-    TextError::new(text, error.to_string())
-}
-
-fn member(text: &str) -> Result<Member, TextError> {
-    let text = text.trim();
-    if let Some(permits) = text.strip_prefix("concurrency") {
-        return match permits.trim().parse() {
-            Ok(permits) if (1..=MAX_PERMITS).contains(&permits) => Ok(Member::Concurrency(permits)),
-            _ => {
-                let why = format!(
-                    "a concurrency limit is from 1 to {MAX_PERMITS}, such as 'concurrency 10'"
-                );
-                Err(TextError::new(text, why))
+            Some(_) => {
+                let members = words.split(|word| *word == "+").map(member);
+                Kind::All(members.collect::<Result<_, _>>()?)
             }
         };
+        let limiter = Self { kind, wait, queue };
+        match limiter.fields().count() {
+            0 => Ok(limiter),
+            1 if queue.is_none() => Ok(limiter),
+            1 => Err(error(
+                "a limit for each key has no queue to bound; remove 'queue'",
+            )),
+            _ => Err(error(
+                "only one of the limits can be for each key; remove a 'keyed'",
+            )),
+        }
     }
-    let config: LimiterConfig = text.parse().map_err(|error| refusal(text, &error))?;
+}
+
+fn member(words: &[&str]) -> Result<Member, TextError> {
+    let (words, by) = match words {
+        [words @ .., "by", field] => (words, Some((*field).to_owned())),
+        words => (words, None),
+    };
+    let text = &words.join(" ");
+    let error = |why: &dyn fmt::Display| TextError::new(text, why.to_string());
     // It is refused where it is written, not when the run begins.
-    rate_limiter(&config, &ManualClock::new()).map_err(|error| refusal(text, &error))?;
-    Ok(Member::Rate(config))
+    let time = &ManualClock::new();
+    match words {
+        [] => Err(error(
+            &"a limit is missing beside '+'; write 'token 100/s + concurrency 40'",
+        )),
+        ["keyed", ..] => {
+            let limiter = text.parse().map_err(|why| error(&why))?;
+            keyed_limiter(&limiter, time, 1).map_err(|why| error(&why))?;
+            Ok(Member::Keyed { limiter, by })
+        }
+        _ if by.is_some() => Err(error(
+            &"only a limit for each key has a field; write 'keyed' first",
+        )),
+        ["concurrency", permits @ ..] => match permits.join(" ").parse() {
+            Ok(permits) if (1..=MAX_PERMITS).contains(&permits) => Ok(Member::Concurrency(permits)),
+            _ => Err(error(&format_args!(
+                "a concurrency limit is from 1 to {MAX_PERMITS}, such as 'concurrency 10'"
+            ))),
+        },
+        _ => {
+            let config = text.parse().map_err(|why| error(&why))?;
+            rate_limiter(&config, time).map_err(|why| error(&why))?;
+            Ok(Member::Rate(config))
+        }
+    }
 }
 
 impl fmt::Display for Member {
@@ -325,6 +376,11 @@ impl fmt::Display for Member {
         match self {
             Self::Rate(config) => config.fmt(f),
             Self::Concurrency(permits) => write!(f, "concurrency {permits}"),
+            Self::Keyed { limiter, by: None } => limiter.fmt(f),
+            Self::Keyed {
+                limiter,
+                by: Some(field),
+            } => write!(f, "{limiter} by {field}"),
         }
     }
 }
@@ -334,12 +390,6 @@ impl fmt::Display for LimiterText {
         match &self.kind {
             Kind::None => f.write_str("none")?,
             Kind::Adaptive(algorithm) => write!(f, "adaptive {}", algorithm.name())?,
-            Kind::Keyed { limiter, by } => {
-                limiter.fmt(f)?;
-                if let Some(field) = by {
-                    write!(f, " by {field}")?;
-                }
-            }
             Kind::All(members) => {
                 let members: Vec<String> = members.iter().map(Member::to_string).collect();
                 f.write_str(&members.join(" + "))?;
@@ -375,6 +425,12 @@ mod tests {
             "adaptive vegas",
             "keyed token 10/s burst 30 by ip wait 2s",
             "token 100/s + concurrency 20 wait 500ms queue 10",
+            "keyed token 10/s burst 30 by ip + concurrency 50 wait 2s",
+            "concurrency 50 + keyed aligned 10/s + token 100/s",
+            "keyed token 10/s; 100/min + token 100/s",
+            "keyed leaky 10/s + leaky 100/s",
+            "keyed segmented 10/s + sliding 100/s",
+            "keyed unlimited + concurrency 50",
         ] {
             let limit: LimitConfig = text.parse().expect(text);
             assert_eq!(limit.title(), text);
@@ -391,11 +447,27 @@ mod tests {
             ("token", "token 100/s"),
             ("sliding 5/s burst 3", "burst"),
             ("concurrency 0", "from 1 to"),
+            ("concurrency 4 0", "from 1 to"),
+            ("concurrency", "from 1 to"),
             ("token 5/s wait long", "long"),
             ("token 5/s queue 5", "longest wait"),
             ("token 5/s wait 1s queue many", "whole number"),
             ("keyed sliding 5/s", "sliding"),
-            ("keyed token 5/s + token 9/s", "remove '+'"),
+            ("keyed fixed 5/s burst 3", "burst"),
+            ("keyed token 5/s + keyed token 9/s", "remove a 'keyed'"),
+            ("keyed token 5/s + sliding 5/s burst 3", "burst"),
+            ("keyed token 5/s + tokn 9/s", "tokn"),
+            ("keyed token 5/s + none", "none"),
+            ("keyed token 5/s + concurrency 0", "from 1 to"),
+            ("keyed token 5/s +", "write 'token 100/s + concurrency 40'"),
+            ("+ keyed token 5/s", "write 'token 100/s + concurrency 40'"),
+            (
+                "keyed token 5/s + concurrency 5 wait 1s queue 5",
+                "remove 'queue'",
+            ),
+            ("keyed token 5/s + concurrency 5 by ip", "write 'keyed'"),
+            ("keyed token 5/s by ip by user", "by"),
+            ("token 5/s + adaptive gradient", "adaptive"),
             ("keyed token 5/s wait 1s queue 5", "remove 'queue'"),
             ("token 5/s by ip", "write 'keyed'"),
             ("adaptive magic", "write 'adaptive gradient'"),

@@ -181,6 +181,11 @@ impl TrafficConfig {
             log: LogOptions::default(),
         }
     }
+
+    /// Whether a request may take another number of tokens than one.
+    fn has_cost(&self) -> bool {
+        self.cost != 1 || self.log.cost.is_some()
+    }
 }
 
 impl Scenario {
@@ -223,6 +228,7 @@ impl Scenario {
     ///
     /// - The scenario has no limit or no traffic, or a value is out of range.
     /// - A log cannot be read, or two limits name different fields of it.
+    /// - Limits are combined, and requests have a cost.
     pub fn prepare(
         &self,
         progress: &mut dyn FnMut(LogProgress) -> ControlFlow<()>,

@@ -49,6 +49,15 @@ impl PreparedScenario {
             let why = "no traffic; add [[traffic]] with arrivals";
             return Err(ScenarioError::new(why));
         }
+        if let Some(limit) = scenario.limits.iter().find(|limit| limit.is_combined())
+            && scenario.traffic.iter().any(TrafficConfig::has_cost)
+        {
+            let limit = &limit.limiter;
+            let why = format!(
+                "limit '{limit}': combined limits count requests, not tokens; remove the cost"
+            );
+            return Err(ScenarioError::new(why));
+        }
         let field = key_field(&scenario.limits)?;
         let logs = scenario
             .traffic

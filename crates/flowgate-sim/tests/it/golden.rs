@@ -4,7 +4,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate::{Clock, ConcurrencyLimit, Gate, KeyedLimiterConfig, LimiterConfig, ManualClock};
+use flowgate::{
+    Clock, ConcurrencyLimit, Gate, Keyed, KeyedLimiterConfig, LimiterConfig, ManualClock,
+};
 use flowgate_schedule::Schedule;
 use flowgate_sim::{
     Arrivals, Contention, Distribution, Fault, FaultKind, Keys, LimiterPolicy, QueueOrder,
@@ -48,6 +50,16 @@ fn gate(time: &ManualClock) -> LimiterPolicy {
         .limit("rate", bucket.expect("a bucket"))
         .limit("slots", limit.expect("a limit"));
     LimiterPolicy::gate(Arc::new(gate.build().expect("a gate")))
+}
+
+fn keyed_gate(time: &ManualClock) -> LimiterPolicy {
+    let quota = |text: &str| text.parse().expect("a quota");
+    let keys = Keyed::token_bucket(quota("5/s burst 5")).clock(time);
+    let limit = ConcurrencyLimit::builder(5).clock(time).build();
+    let gate = Gate::builder()
+        .limit("slots", limit.expect("a limit"))
+        .keyed("keys", keys.capacity(4_000).expect("a limiter"));
+    LimiterPolicy::keyed_gate(gate.build().expect("a gate"))
 }
 
 fn simulation(traffic: Traffic) -> Simulation {
@@ -172,6 +184,12 @@ fn runs_with_waits_have_the_same_hash() {
         simulation(hasty.clone()).server(server(4)),
         |time| patient(gate(time)),
         "ffd4c83082de7a5a 5864 1541 1518 515 1026 1441 0",
+    );
+    assert_hash(
+        "keyed gate",
+        simulation(hasty.clone().keys(Keys::zipf(100, 1.1))).server(server(4)),
+        |time| patient(keyed_gate(time)),
+        "3e3b6130425adf2d 4307 1625 1877 1568 57 1357 0",
     );
     assert_hash(
         "keyed",

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flowgate_sim::{RunOutcome, Scenario};
 
@@ -94,6 +95,15 @@ fn a_scenario_that_cannot_run_says_what_to_write() {
             "[[limit]]\nlimiter = 'none'\n[[traffic]]\narrivals = 'poisson 900000000/s'",
             "poisson 900000000/s",
         ),
+        (
+            "[[limit]]\nlimiter = 'token 5/s + concurrency 5'\n[[traffic]]\narrivals = '5/s'\ncost = 2",
+            "remove the cost",
+        ),
+        (
+            "[[limit]]\nlimiter = 'token 5/s + concurrency 5'\n\
+             [[traffic]]\narrivals = 'log:access.log'\nlog = { cost = 'bytes' }",
+            "remove the cost",
+        ),
     ] {
         let scenario = Scenario::from_toml(text).expect(text);
         let error = scenario.run().expect_err(text).to_string();
@@ -159,6 +169,45 @@ fn a_limit_for_each_key_leaves_the_neighbours_of_a_noisy_one_alone() {
     let shares: Vec<f64> = outcomes.iter().map(refused).collect();
     assert!(shares[0] > 0.7, "{shares:?}");
     assert!(shares[1] < 0.001, "{shares:?}");
+}
+
+/// Runs a limit on one client that sends `arrivals`, and a server that takes two seconds for each request.
+fn with_slow_server(limiter: &str, arrivals: &str) -> RunOutcome {
+    let scenario = Scenario::from_toml(&format!(
+        "duration = '10s'\n[[limit]]\nlimiter = '{limiter}'\n[[traffic]]\narrivals = '{arrivals}'\n\
+         [server]\nworkers = 9\nservice = '2s'"
+    ));
+    let outcomes = scenario.expect("valid").run().expect("in range");
+    outcomes.into_iter().next().expect("one limit")
+}
+
+#[test]
+fn c1_c2_a_limit_for_each_key_and_a_shared_one_take_all_or_nothing() {
+    for text in [
+        "keyed token 3/day + concurrency 1",
+        "concurrency 1 + keyed token 3/day",
+    ] {
+        let outcome = with_slow_server(text, "10/s");
+        // One each two seconds, when the permit is free. The attempts between take none of the three tokens.
+        let times = outcome.slots.iter().enumerate();
+        let times = times.filter(|(_, slot)| slot.admitted > 0);
+        let times: Vec<_> = times
+            .map(|(index, _)| outcome.slot * index as u32)
+            .collect();
+        assert_eq!(times, [0, 2, 4].map(Duration::from_secs), "{text}");
+        assert_eq!(outcome.counts.admitted, 3, "{text}");
+    }
+}
+
+#[test]
+fn requests_wait_for_their_key_and_the_shared_limits() {
+    let outcome = with_slow_server(
+        "keyed token 1/s burst 1 + concurrency 1 wait 5s",
+        "bursts 5 every 10s",
+    );
+    // The third one gets the permit after four seconds; the fourth would after six.
+    assert_eq!((outcome.counts.admitted, outcome.counts.refused), (3, 2));
+    assert_eq!(outcome.wait.max().as_secs_f64().round(), 4.0);
 }
 
 /// Three clients in an access log: one with 20 requests in a second, two with one.
@@ -230,6 +279,11 @@ fn a_log_that_cannot_be_used_says_what_to_write() {
         ("none", "log:missing.log", "log missing.log: No such file"),
         ("keyed token 1/s by tenant", "log:access.log", "tenant"),
         ("keyed token 1/s by ip", "5/s", "remove 'by ip'"),
+        (
+            "concurrency 5 + keyed token 1/s by ip",
+            "5/s",
+            "remove 'by ip'",
+        ),
     ] {
         let text = format!("[[limit]]\nlimiter = '{limit}'\n[[traffic]]\narrivals = '{arrivals}'");
         let mut scenario = Scenario::from_toml(&text).expect("valid");
