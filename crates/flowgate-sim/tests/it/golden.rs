@@ -1,5 +1,6 @@
 //! Hashes of whole runs, which no change of the engine may move.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use flowgate_sim::{
     Arrivals, Contention, Distribution, Fault, FaultKind, Keys, LimiterPolicy, QueueOrder,
     Recorded, Retries, RunOutcome, Server, Share, Simulation, Traffic,
 };
+
+use crate::scenarios;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);
@@ -76,9 +79,13 @@ fn assert_hash(
         let outcome = simulation.run(name, |time| Ok::<_, Infallible>(policy(time)));
         outcome.expect("infallible")
     };
-    let outcome = run(&simulation);
+    assert_eq!(summary(&run(&simulation)), expected, "{name}");
+}
+
+/// The hash, and the counts that show where another one comes from.
+fn summary(outcome: &RunOutcome) -> String {
     let counts = outcome.counts;
-    let told = format!(
+    format!(
         "{:016x} {} {} {} {} {} {} {}",
         outcome.hash(),
         counts.attempts,
@@ -88,8 +95,7 @@ fn assert_hash(
         counts.late,
         counts.failed,
         counts.unfinished
-    );
-    assert_eq!(told, expected, "{name}");
+    )
 }
 
 #[test]
@@ -258,4 +264,67 @@ fn runs_of_many_kinds_of_traffic_have_the_same_hash() {
         keyed("keyed leaky 5/s"),
         "35fae71c6a3d43ff 19901 11342 0 11342 0 8559 0",
     );
+}
+
+/// The runs of each file in the folder `scenarios`, in the order of its limits.
+const SCENARIOS: [(&str, &[&str]); 6] = [
+    (
+        "cold-start.toml",
+        &[
+            "7653cbfbe220daf0 8725 8725 0 5112 3613 0 0",
+            "d918adb0236e990c 8725 7790 0 7730 60 935 0",
+            "6e8c155b2cf8019d 8725 7809 1597 7706 103 916 0",
+        ],
+    ),
+    (
+        "noisy-neighbour.toml",
+        &[
+            "c7ee91ec63b1752e 32848 6048 0 6048 0 26800 0",
+            "824c3247f2eff0e6 32848 3266 0 3266 0 29582 0",
+        ],
+    ),
+    (
+        "one-tenant-of-1000.toml",
+        &[
+            "d31fb1920b80ca4c 59970 42638 0 42638 0 17332 0",
+            "bf2130ea9e4f50a0 59970 54137 0 54137 0 5833 0",
+            "dc5a21941ed77e37 59970 27500 0 27500 0 32470 0",
+        ],
+    ),
+    (
+        "retry-storm.toml",
+        &[
+            "3ba3b3a9dcc98537 24406 24406 0 2746 0 5384 0",
+            "f64da30762d07bda 9386 8298 0 7863 0 267 0",
+            "94192d3e65e5011a 18023 9702 0 4982 0 3148 0",
+        ],
+    ),
+    (
+        "service-slows.toml",
+        &[
+            "a5a87f7d2c795863 12575 12575 0 3242 9333 0 0",
+            "a6c3d3c9e0b661dd 12575 12570 0 3242 9328 5 0",
+            "d17e613f202ea08a 12575 9776 0 9682 94 2799 0",
+            "074fc3af9b4c1202 12575 9891 0 9595 296 2684 0",
+        ],
+    ),
+    (
+        "thundering-herd.toml",
+        &[
+            "3a76c620190541d5 1004 740 0 740 0 264 0",
+            "561d370893bc6541 1004 652 0 652 0 352 0",
+            "582e0187fa558a29 1004 440 0 440 0 564 0",
+        ],
+    ),
+];
+
+#[test]
+fn named_scenarios_have_the_same_hash() {
+    for (name, expected) in SCENARIOS {
+        let (_, outcomes) = scenarios::named(name);
+        let summaries: Vec<String> = outcomes.iter().map(summary).collect();
+        assert_eq!(summaries, expected, "{name}");
+    }
+    let names = SCENARIOS.map(|(name, _)| name.to_owned());
+    assert_eq!(BTreeSet::from(names), scenarios::names());
 }

@@ -1,5 +1,6 @@
 //! Scenarios as files: what is written is read again, and a run is what the file says.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -119,30 +120,34 @@ fn a_scenario_that_cannot_run_says_what_to_write() {
     );
 }
 
-fn named(name: &str) -> (Scenario, Vec<RunOutcome>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("scenarios")
-        .join(name);
-    let scenario = Scenario::from_file(&path).expect(name);
+/// The folder of the named scenarios.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
+}
+
+/// The names of the files in it.
+pub fn names() -> BTreeSet<String> {
+    let files = std::fs::read_dir(folder()).expect("a folder");
+    let names = files.map(|file| file.expect("a file").file_name().into_string());
+    names.collect::<Result<_, _>>().expect("UTF-8")
+}
+
+pub fn named(name: &str) -> (Scenario, Vec<RunOutcome>) {
+    let scenario = Scenario::from_file(&folder().join(name)).expect(name);
     let outcomes = scenario.run().expect(name);
     (scenario, outcomes)
 }
 
 #[test]
 fn each_named_scenario_says_what_it_shows_and_ends() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .expect("a folder")
-        .map(|entry| entry.expect("a file").path())
-        .collect();
-    assert!(files.len() >= 5, "{files:?}");
-    for file in files {
-        let scenario = Scenario::from_file(&file).expect("valid");
+    assert!(names().len() >= 5, "{:?}", names());
+    for name in names() {
+        let scenario = Scenario::from_file(&folder().join(&name)).expect("valid");
         assert!(
             scenario.name.is_some() && scenario.description.is_some(),
-            "{file:?}"
+            "{name}"
         );
-        assert!(scenario.limits.len() >= 2, "{file:?}");
+        assert!(scenario.limits.len() >= 2, "{name}");
     }
 }
 
