@@ -43,6 +43,32 @@ fn two_limits_are_compared_and_a_run_is_the_same_each_time() {
     assert_ne!(other, report);
 }
 
+/// Beside each named scenario is the report of its run.
+#[test]
+fn the_report_of_each_named_scenario_is_the_same() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/scenarios");
+    let files = fs::read_dir(folder).expect("a folder");
+    let files = files.map(|file| file.expect("a file").path());
+    let scenarios: Vec<PathBuf> = files
+        .filter(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .collect();
+    assert_eq!(scenarios.len(), 6, "{scenarios:?}");
+    for scenario in scenarios {
+        let mut command = flowgate(&["simulate", scenario.to_str().expect("UTF-8")]);
+        let output = command.env("LC_ALL", "C.UTF-8").output().expect("it runs");
+        let expected = scenario.with_extension("txt");
+        let expected = fs::read_to_string(&expected).expect("a report");
+        assert_eq!(
+            finished(output),
+            (0, expected, String::new()),
+            "{scenario:?}"
+        );
+    }
+}
+
 #[test]
 fn each_output_is_written() {
     let names = ["html", "svg", "png", "json", "csv"];
