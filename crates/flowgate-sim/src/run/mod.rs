@@ -26,7 +26,7 @@ use crate::policy::{AdmissionDecision, AdmissionPolicy, Held};
 use crate::random::{Entity, Random};
 use crate::server::{Done, Job, Offered, Running};
 use crate::simulation::{RunProgress, Simulation};
-use crate::time::nanos;
+use crate::time::{earlier, nanos};
 use crate::traffic::Arrivals;
 use crate::windows::Windows;
 use operations::{Operation, Operations, Ticket};
@@ -214,10 +214,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             _ => self.time.next_wake().map(Timestamp::as_nanos),
         };
         let served_ns = self.server.as_ref().and_then(Running::next_ns);
-        [self.agenda.next_ns(), woken_ns, served_ns]
-            .into_iter()
-            .flatten()
-            .min()
+        earlier(self.agenda.next_ns(), earlier(woken_ns, served_ns))
             .map(|at_ns| at_ns.max(self.now_ns))
     }
 
@@ -361,7 +358,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             return;
         };
         let waker = self.wakers.of(slot);
-        let polled = wait.as_mut().poll(&mut Context::from_waker(&waker));
+        let polled = wait.as_mut().poll(&mut Context::from_waker(waker));
         let source = &mut self.sources[operation.source as usize];
         match polled {
             Poll::Pending => {

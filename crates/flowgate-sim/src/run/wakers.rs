@@ -26,13 +26,13 @@ struct WakeUp {
 
 impl Wakers {
     /// The waker of the operation in `slot`. It may also wake the next operation in that slot, which is polled in vain.
-    pub(super) fn of(&mut self, slot: u32) -> Waker {
+    pub(super) fn of(&mut self, slot: u32) -> &Waker {
         for slot in self.wakers.len() as u32..=slot {
             let woken = Arc::clone(&self.woken);
             self.wakers
                 .push(Waker::from(Arc::new(WakeUp { slot, woken })));
         }
-        self.wakers[slot as usize].clone()
+        &self.wakers[slot as usize]
     }
 
     /// Moves the slots that were woken into `slots`, which is empty, in order. Returns whether there are any.

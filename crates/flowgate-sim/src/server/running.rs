@@ -7,6 +7,7 @@ use super::shared::Shared;
 use super::waiting::WaitingJobs;
 use super::workers::Workers;
 use super::{Fault, Job, Server};
+use crate::time::earlier;
 
 /// What becomes of a request that is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +94,7 @@ impl Running {
     /// The next time at which anything happens by itself.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         let served_ns = self.serving.next_ns(&self.condition);
-        [served_ns, self.condition.change_ns()]
-            .into_iter()
-            .flatten()
-            .min()
+        earlier(served_ns, self.condition.change_ns())
     }
 
     /// Does what is to be done at `now_ns`, which is not after [`next_ns`](Self::next_ns).
