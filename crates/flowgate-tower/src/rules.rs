@@ -1,3 +1,4 @@
+use crate::call_outcome::{OutcomeOf, of_server};
 use crate::counts::{Counters, CountsHandle, count};
 use crate::decision::{Decision, LayerVerdict, RefusalReason};
 use crate::grpc::{self, GrpcCode};
@@ -28,6 +29,8 @@ pub(crate) struct Rules<L> {
     pub(crate) exempt: Exemptions,
     pub(crate) cost: Option<Arc<Cost>>,
     pub(crate) settle: Option<Arc<Settle>>,
+    /// How an adaptive limit counts a response.
+    pub(crate) outcome_of: Arc<OutcomeOf>,
     pub(crate) headers: Headers,
     policies: Policies,
     pub(crate) on_rejected: Option<Arc<OnRejected>>,
@@ -55,6 +58,7 @@ impl<L: Clone> Clone for Rules<L> {
             exempt: self.exempt.clone(),
             cost: self.cost.clone(),
             settle: self.settle.clone(),
+            outcome_of: Arc::clone(&self.outcome_of),
             headers: self.headers,
             policies: self.policies.clone(),
             on_rejected: self.on_rejected.clone(),
@@ -143,6 +147,7 @@ impl<L: Sealed> Rules<L> {
             exempt: Exemptions::default(),
             cost: None,
             settle: None,
+            outcome_of: Arc::new(of_server),
             headers: Headers::default(),
             policies: Policies::default(),
             on_rejected: None,

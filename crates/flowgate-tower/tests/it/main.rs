@@ -1,5 +1,6 @@
 //! Tests of the layers, in process and over real sockets.
 
+mod adaptive;
 mod axum;
 mod client;
 mod client_pairs;
