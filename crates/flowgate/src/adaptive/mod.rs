@@ -140,6 +140,8 @@ pub struct AdaptiveLimit<A: ?Sized> {
     min_outcomes: AtomicU64,
     /// How often the limit has been cut.
     epoch: AtomicU64,
+    /// How many calls have ended with an overload.
+    overloads: AtomicU64,
     /// How long permits rest after a call, in 65,536ths of it. 0: not at all.
     rest_parts: AtomicU64,
     rest: Rest,
@@ -177,6 +179,7 @@ impl<A: Adapt> AdaptiveLimit<A> {
             ends_ns: AtomicU64::new(now_ns.saturating_add(pace.shortest_ns)),
             min_outcomes: AtomicU64::new(pace.min_outcomes),
             epoch: AtomicU64::new(0),
+            overloads: AtomicU64::new(0),
             rest_parts: AtomicU64::new(limit.rest_parts()),
             rest: Rest::new(),
             pace,
@@ -330,6 +333,7 @@ impl<A: Adapt + ?Sized> AdaptiveLimit<A> {
             max: windower.bounds.max,
             in_flight: self.permits.in_flight(),
             waiting: self.permits.queue().len(),
+            overloads: self.overloads.load(Ordering::Relaxed),
             windows: windower.windows,
             last_window: windower.last,
             report: windower.algorithm.report(),
@@ -486,6 +490,7 @@ impl<A: Adapt + ?Sized> Learns for AdaptiveLimit<A> {
                 Some(now_ns)
             }
             (CallOutcome::Overload, _) => {
+                self.overloads.fetch_add(1, Ordering::Relaxed);
                 if call.epoch == self.epoch.load(Ordering::Relaxed) {
                     self.samples.add_overload();
                 }
