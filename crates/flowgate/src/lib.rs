@@ -47,6 +47,7 @@
 //!
 //! - [`ConcurrencyLimit`]: at most N operations concurrently; a fair semaphore that can be resized.
 //! - [`AdaptiveLimit`]: a concurrency limit that finds its number, by latencies and overloads ([`Gradient`], [`Aimd`]).
+//! - [`PriorityShedder`]: refuses the least important requests first when a limit is full.
 //! - [`Degrade`]: sheds load by priority when calls become slow.
 //! - [`sizing`]: computes a concurrency limit from a rate and a latency.
 //!
@@ -171,6 +172,7 @@ pub use companions::metrics::{AdaptiveMetrics, MetricsPublisher};
 pub use companions::observed::{
     Observed, ObservedCounts, ObservedKey, Refusals, SharedCounters, Waits,
 };
+pub use companions::priority_shedder::{PriorityShedder, PriorityShedderBuilder};
 pub use companions::retry_budget::{RetryBudget, RetryBudgetBuilder};
 pub use companions::sizing;
 pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
