@@ -5,12 +5,13 @@ use crate::grpc::GrpcCode;
 use crate::headers::Headers;
 use crate::limits::{AnyLimit, IntoTable, Limits, Missing, Names, PerKey, Table};
 use crate::live::{Controls, Exemptions};
+use crate::priority::Priorities;
 use crate::rejection::Rejection;
 use crate::rules::{Outcome, Rules};
 use crate::service::Limited;
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
-use flowgate::{CallOutcome, Keyed, KeyedError, Quota};
+use flowgate::{CallOutcome, Keyed, KeyedError, PriorityShedder, Quota};
 use http::Response;
 use http::header::HeaderName;
 use std::collections::HashMap;
@@ -297,6 +298,46 @@ impl<L: Limits> LimitLayer<L> {
     #[must_use]
     pub fn wait(self, patience: Duration) -> Self {
         self.with(|rules| rules.live.set_wait(Some(patience)))
+    }
+
+    /// Refuses the least important requests first while the limit is full.
+    ///
+    /// `level_of` returns the level of a request: 0 is the least important. A request that the limit does not admit immediately counts
+    /// as excess. While there is too much of it, the [`PriorityShedder`] refuses low levels before they come to the limit
+    /// ([`RefusalReason::Priority`](crate::RefusalReason::Priority), 503). Let requests [wait](Self::wait), too: otherwise a full limit
+    /// refuses each request that comes, whatever its level. A [`Custom`](crate::Custom) limit has no excess.
+    ///
+    /// > **Warning:** a client must not choose its level. Take it from the route, from the customer's plan, or from a field that your own
+    /// > proxy sets.
+    ///
+    /// ```
+    /// use flowgate::{AdaptiveLimit, Gradient, PriorityShedder};
+    /// use flowgate_tower::{LimitLayer, RequestHead};
+    /// use std::time::Duration;
+    ///
+    /// /// The proxy has written it: batch, user or payment.
+    /// fn level(request: &RequestHead<'_>) -> u32 {
+    ///     match request.headers.get("x-priority").map(|level| level.as_bytes()) {
+    ///         Some(b"payment") => 2,
+    ///         Some(b"batch") => 0,
+    ///         _ => 1,
+    ///     }
+    /// }
+    ///
+    /// let layer = LimitLayer::new(AdaptiveLimit::new(Gradient::default()))
+    ///     .wait(Duration::from_millis(100))
+    ///     .priority(PriorityShedder::new(3)?, level);
+    /// # let _ = layer;
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn priority(
+        self,
+        shedder: impl Into<Arc<PriorityShedder>>,
+        level_of: impl Fn(&RequestHead<'_>) -> u32 + Send + Sync + 'static,
+    ) -> Self {
+        let priorities = Priorities::new(shedder.into(), Box::new(level_of));
+        self.with(|rules| rules.priorities = Some(Arc::new(priorities)))
     }
 
     /// Only [counts](Self::counts) the requests that it would have rejected, and rejects none.

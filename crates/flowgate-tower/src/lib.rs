@@ -44,6 +44,7 @@
 //! - [`Custom`]: a limiter of your own, such as one in a database, for either of them.
 //! - [`reject`](LimitLayer::reject), [`wait`](LimitLayer::wait) in the queue with a maximum wait, or a
 //!   [`dry_run`](LimitLayer::dry_run) that only counts.
+//! - [`priority`](LimitLayer::priority): under overload, the least important requests are refused first.
 //! - [`exempt`](LimitLayer::exempt), [`cost`](LimitLayer::cost), [`settle`](LimitLayer::settle),
 //!   [`outcome_of`](LimitLayer::outcome_of), [`quota_of`](LimitLayer::quota_of), [`quota_classes`](LimitLayer::quota_classes),
 //!   [`on_rejected`](LimitLayer::on_rejected), [`grpc_status`](LimitLayer::grpc_status).
@@ -72,6 +73,7 @@
 //! | cost corrected afterwards | no | [`settle`](LimitLayer::settle) |
 //! | permits of a concurrency or adaptive limit | in use until the response's body ends | [`release_at_head`](LimitLayer::release_at_head) |
 //! | outcome of a response for an adaptive limit | by its status | [`outcome_of`](LimitLayer::outcome_of) |
+//! | levels of importance | none: all requests are equal | [`priority`](LimitLayer::priority) |
 //! | no key, or one that cannot be read | rejected | [`missing`](LimitLayer::missing) |
 //! | IPv6 addresses | one key for each /64 | [`PeerAddress::prefixes`](by::PeerAddress::prefixes) |
 //! | fields that proxies write | not read | [`by::client_address`] |
@@ -170,6 +172,7 @@ mod live;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod policy;
+mod priority;
 mod reason;
 mod refusal;
 mod rejection;

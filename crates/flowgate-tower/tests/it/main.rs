@@ -16,6 +16,8 @@ mod keyed_gate;
 mod layer;
 mod live;
 mod misconfigured;
+mod overload;
+mod priority;
 mod refusal;
 mod support;
 mod tonic;
