@@ -54,7 +54,7 @@ impl PriorityShedderBuilder {
         self
     }
 
-    /// Sets the share of the admitted requests that may be in excess, in per mille (default: 300).
+    /// Sets the share of admitted requests that may be in excess (default: 300 per mille).
     ///
     /// The range is 1 to 1000. A request that waits is in excess, and with a queue a third of the requests may wait for a short time. A
     /// lower target leaves more capacity unused. With 1000, nothing is ever shed.

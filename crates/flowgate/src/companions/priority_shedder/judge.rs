@@ -16,7 +16,7 @@ pub(super) const WHOLE: u64 = 1 << 32;
 /// The smallest share, so that it can grow again.
 const LEAST: u64 = WHOLE / 1000;
 
-/// What is admitted: all levels above `level`, and a part of that level.
+/// A point in the levels: those above `level` are admitted, and a part of that level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Threshold {
     pub(super) level: u32,

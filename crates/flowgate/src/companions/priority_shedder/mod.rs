@@ -5,8 +5,8 @@
 //!  note_excess() ─────▶ the share in excess ────┘
 //! ```
 //!
-//! The feedback is that of DAGOR (Zhou et al., *Overload Control for Scaling WeChat Microservices*, SoCC 2018): a threshold in the levels,
-//! which moves by a histogram of recent requests. failsafe-go moves it to a quantile. Here, the quantile has a fraction, which is applied
+//! The feedback is that of DAGOR: a threshold in the levels moves by a histogram of recent requests (Zhou et al., *Overload Control for
+//! Scaling WeChat Microservices*, SoCC 2018). failsafe-go moves it to a quantile. Here, the quantile has a fraction, which is applied
 //! to the level that it cuts by error diffusion. So a few levels suffice, and the same requests always get the same decisions.
 //!
 //! A decision takes a reading of the clock, a load and two additions. The call that ends a window takes a lock, which only
@@ -14,6 +14,8 @@
 
 mod builder;
 mod judge;
+#[cfg(all(test, flowgate_loom))]
+mod model;
 
 pub use builder::PriorityShedderBuilder;
 
@@ -166,8 +168,9 @@ impl PriorityShedder {
     /// the threshold can change: the rest of the window.
     pub fn try_admit(&self, level: u32) -> Result<(), Denied> {
         let now_ns = self.clock.now().as_nanos();
-        if now_ns >= self.ends_ns.load(Ordering::Relaxed) {
-            self.close(now_ns);
+        let ends_ns = self.ends_ns.load(Ordering::Relaxed);
+        if now_ns >= ends_ns {
+            self.close(ends_ns, now_ns);
         }
         let level = level.min(self.levels() - 1);
         self.arrived[level as usize].fetch_add(1, Ordering::Relaxed);
@@ -217,11 +220,10 @@ impl PriorityShedder {
         before >> 32 != before.wrapping_add(shed.into()) >> 32
     }
 
-    /// Closes the window. Of several callers, one does.
+    /// Closes the window that ends at `ends_ns`. Of several callers, one does.
     #[cold]
     #[inline(never)]
-    fn close(&self, now_ns: u64) {
-        let ends_ns = self.ends_ns.load(Ordering::Relaxed);
+    fn close(&self, ends_ns: u64, now_ns: u64) {
         // The lock orders everything else.
         let is_mine = ends_ns != CLOSING
             && self
