@@ -90,6 +90,7 @@
 //!
 //! - [`register_metrics`]: what a [`flowgate::Observed`] limiter, gate or table of keys counts. Admitted and refused operations with
 //!   the reasons, waiters, and how long they waited.
+//! - [`register_adaptive_metrics`]: the limit, the baseline and the overloads of a [`flowgate::AdaptiveLimit`].
 //! - [`register_key_metrics`]: how often a table of keys was full.
 //! - `register_layer_metrics` (feature `tower`): what a layer of flowgate-tower counts, by class and reason.
 //!
@@ -138,7 +139,7 @@ pub use attributes::{DROPPED_SPANS, SAMPLER_PARAM, SAMPLER_TYPE};
 pub use exporter::RateLimitedExporter;
 #[cfg(feature = "tower")]
 pub use metrics::register_layer_metrics;
-pub use metrics::{register_key_metrics, register_metrics};
+pub use metrics::{register_adaptive_metrics, register_key_metrics, register_metrics};
 pub use processor::RateLimitedProcessor;
 pub use rate_limiting::RateLimitingSampler;
 pub use reporting::{ReportControls, ReportCounts};

@@ -49,12 +49,22 @@ pin_project! {
 
 impl<B: Body> LimitBody<B> {
     pub(crate) fn new(body: B, permit: Option<Permit>) -> Self {
+        let mut permit = permit;
         // A body that has ended already may never be polled.
-        let permit = permit.filter(|_| !body.is_end_stream());
+        if body.is_end_stream() {
+            end(&mut permit);
+        }
         Self {
             from: From::Service { body },
             permit,
         }
+    }
+}
+
+/// The response has ended as it should.
+fn end(permit: &mut Option<Permit>) {
+    if let Some(permit) = permit.take() {
+        permit.end();
     }
 }
 
@@ -82,10 +92,20 @@ where
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let this = self.project();
         match this.from.project() {
-            FromProjection::Service { body } => {
-                let frame = ready!(body.poll_frame(context));
-                if !matches!(frame, Some(Ok(_))) {
-                    *this.permit = None;
+            FromProjection::Service { mut body } => {
+                let frame = ready!(body.as_mut().poll_frame(context));
+                let Some(permit) = this.permit else {
+                    return Poll::Ready(frame);
+                };
+                match &frame {
+                    // After its last frame, a body may never be polled again.
+                    Some(Ok(frame)) => {
+                        if permit.note_frame(frame) || body.is_end_stream() {
+                            end(this.permit);
+                        }
+                    }
+                    Some(Err(_)) => *this.permit = None,
+                    None => end(this.permit),
                 }
                 Poll::Ready(frame)
             }

@@ -85,7 +85,7 @@ impl fmt::Display for LayerVerdict {
 /// use flowgate_tower::RefusalReason;
 ///
 /// assert_eq!(RefusalReason::OverLimit.name(), "over_limit");
-/// assert_eq!(RefusalReason::ALL.len(), 9);
+/// assert_eq!(RefusalReason::ALL.len(), 10);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -104,6 +104,8 @@ pub enum RefusalReason {
     Closed,
     /// The limiter could not decide ([`Denied::is_outage`]).
     Outage,
+    /// More important requests go first ([`Denied::is_shed`]).
+    Priority,
     /// The request has no key, or a key that cannot be read.
     NoKey,
     /// The server could not find the key, or could not keep the key's quota.
@@ -112,7 +114,7 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::OverLimit,
         Self::Busy,
         Self::Never,
@@ -120,11 +122,12 @@ impl RefusalReason {
         Self::TableFull,
         Self::Closed,
         Self::Outage,
+        Self::Priority,
         Self::NoKey,
         Self::Misconfigured,
     ];
 
-    /// Returns its name in metrics: `over_limit`, `busy`, `never`, `queue_full`, `table_full`, `closed`, `outage`, `no_key` or
+    /// Returns its name in metrics: `over_limit`, `busy`, `never`, `queue_full`, `table_full`, `closed`, `outage`, `priority`, `no_key` or
     /// `misconfigured`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -135,6 +138,7 @@ impl RefusalReason {
             Self::TableFull => "table_full",
             Self::Closed => "closed",
             Self::Outage => "outage",
+            Self::Priority => "priority",
             Self::NoKey => "no_key",
             Self::Misconfigured => "misconfigured",
         }
@@ -149,6 +153,7 @@ impl RefusalReason {
             Cause::Denied(denied) if denied.is_queue_full() => Self::QueueFull,
             Cause::Denied(denied) if denied.is_table_full() => Self::TableFull,
             Cause::Denied(denied) if denied.is_closed() => Self::Closed,
+            Cause::Denied(denied) if denied.is_shed() => Self::Priority,
             Cause::Denied(denied) if denied.is_outage() => Self::Outage,
             Cause::Denied(_) => Self::OverLimit,
         }

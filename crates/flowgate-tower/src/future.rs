@@ -231,7 +231,10 @@ impl<L: Limits> Then<L> {
             Err(error) => {
                 if let Self::FollowUp(admitted) = self {
                     admitted.settle(Outcome::Failed);
-                    admitted.permit = None;
+                    if let Some(mut permit) = admitted.permit.take() {
+                        permit.note_head(&admitted.rules.outcome_of, None);
+                        permit.end();
+                    }
                 }
                 return Err(error);
             }
@@ -245,7 +248,14 @@ impl<L: Limits> Then<L> {
                 let answer = Ok(admitted.permit.as_ref());
                 rules.put_fields(&admitted.key, answer, response.headers_mut());
                 permit = admitted.permit.take();
-                permit = permit.filter(|_| !rules.releases_at_head);
+                if let Some(permit) = &mut permit {
+                    permit.note_head(&rules.outcome_of, Some(ResponseHead::of(&response)));
+                }
+                if rules.releases_at_head
+                    && let Some(permit) = permit.take()
+                {
+                    permit.end();
+                }
             }
             Self::Tell(rules, would_reject) => {
                 if let Some(name) = &rules.dry_run_header

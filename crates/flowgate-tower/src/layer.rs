@@ -5,12 +5,13 @@ use crate::grpc::GrpcCode;
 use crate::headers::Headers;
 use crate::limits::{AnyLimit, IntoTable, Limits, Missing, Names, PerKey, Table};
 use crate::live::{Controls, Exemptions};
+use crate::priority::Priorities;
 use crate::rejection::Rejection;
 use crate::rules::{Outcome, Rules};
 use crate::service::Limited;
 use crate::{RequestHead, ResponseHead};
 use bytes::Bytes;
-use flowgate::{Keyed, KeyedError, Quota};
+use flowgate::{CallOutcome, Keyed, KeyedError, PriorityShedder, Quota};
 use http::Response;
 use http::header::HeaderName;
 use std::collections::HashMap;
@@ -61,8 +62,8 @@ impl LimitLayer {
     /// Creates a layer whose limit is shared by all requests.
     ///
     /// `limit` is any [`Limiter`](flowgate::Limiter), also as `Arc<dyn Limiter>`, a
-    /// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit) or a [`Gate`](flowgate::Gate). It can be passed by value or in an
-    /// [`Arc`].
+    /// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit), an [`AdaptiveLimit`](flowgate::AdaptiveLimit) or a
+    /// [`Gate`](flowgate::Gate). It can be passed by value or in an [`Arc`].
     ///
     /// ```
     /// use flowgate::{Limiter, TokenBucket};
@@ -297,6 +298,46 @@ impl<L: Limits> LimitLayer<L> {
     #[must_use]
     pub fn wait(self, patience: Duration) -> Self {
         self.with(|rules| rules.live.set_wait(Some(patience)))
+    }
+
+    /// Refuses the least important requests first while the limit is full.
+    ///
+    /// `level_of` returns the level of a request: 0 is the least important. A request that the limit does not admit immediately counts
+    /// as excess. While there is too much of it, the [`PriorityShedder`] refuses low levels before they come to the limit
+    /// ([`RefusalReason::Priority`](crate::RefusalReason::Priority), 503). Let requests [wait](Self::wait), too: otherwise a full limit
+    /// refuses each request that comes, whatever its level. A [`Custom`](crate::Custom) limit has no excess.
+    ///
+    /// > **Warning:** a client must not choose its level. Take it from the route, from the customer's plan, or from a field that your own
+    /// > proxy sets.
+    ///
+    /// ```
+    /// use flowgate::{AdaptiveLimit, Gradient, PriorityShedder};
+    /// use flowgate_tower::{LimitLayer, RequestHead};
+    /// use std::time::Duration;
+    ///
+    /// /// The proxy has written it: batch, user or payment.
+    /// fn level(request: &RequestHead<'_>) -> u32 {
+    ///     match request.headers.get("x-priority").map(|level| level.as_bytes()) {
+    ///         Some(b"payment") => 2,
+    ///         Some(b"batch") => 0,
+    ///         _ => 1,
+    ///     }
+    /// }
+    ///
+    /// let layer = LimitLayer::new(AdaptiveLimit::new(Gradient::default()))
+    ///     .wait(Duration::from_millis(100))
+    ///     .priority(PriorityShedder::new(3)?, level);
+    /// # let _ = layer;
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    #[must_use]
+    pub fn priority(
+        self,
+        shedder: impl Into<Arc<PriorityShedder>>,
+        level_of: impl Fn(&RequestHead<'_>) -> u32 + Send + Sync + 'static,
+    ) -> Self {
+        let priorities = Priorities::new(shedder.into(), Box::new(level_of));
+        self.with(|rules| rules.priorities = Some(Arc::new(priorities)))
     }
 
     /// Only [counts](Self::counts) the requests that it would have rejected, and rejects none.
@@ -722,7 +763,7 @@ impl<L: Limits> LimitLayer<L> {
         Controls(Arc::clone(&self.rules.live))
     }
 
-    /// Returns the permits of a concurrency limit when the response's head is available.
+    /// Returns the permits of concurrency limits when the response's head is available.
     ///
     /// Without this method, they are returned when the response's body has ended.
     ///
@@ -747,6 +788,50 @@ impl<L: Limits> LimitLayer<L> {
     #[must_use]
     pub fn release_at_head(self) -> Self {
         self.with(|rules| rules.releases_at_head = true)
+    }
+
+    /// Sets how an [`AdaptiveLimit`](flowgate::AdaptiveLimit) counts a response; `None` is an error of the service.
+    ///
+    /// Other limits do not use it. The default rule:
+    ///
+    /// | response | outcome |
+    /// |---|---|
+    /// | 408, 503, 504; gRPC's status 4, 8, 14 | overload |
+    /// | 429, any other 5xx, an error of the service | ignored |
+    /// | gRPC's status 1, 2, 12, 13, 15 | ignored |
+    /// | any other | success: its latency counts |
+    ///
+    /// - A 408 is how tower-http reports that a handler took too long. If every call times out, only this lowers the limit. A slow
+    ///   client causes at most one cut for each timeout.
+    /// - A 429 is most often that of a limit for one client, inside of this layer. That client must not lower the limit of all.
+    ///   gRPC has one code for both; tonic uses it for overload. Replace the rule if your service has quotas.
+    /// - A failure has not done the work, so its latency is not that of the work.
+    /// - A request whose client disconnects is ignored, also while it reads the body. So is a body that fails.
+    ///
+    /// The latency lasts as long as the permit: until the body has ended, or with [`release_at_head`](Self::release_at_head) until
+    /// the head. Use the second if clients may read slowly.
+    ///
+    /// If a gRPC response has its status in trailers, the rule is asked again at the end, with the trailers in place of the header
+    /// fields.
+    ///
+    /// ```
+    /// use flowgate::{AdaptiveLimit, CallOutcome, Gradient};
+    /// use flowgate_tower::LimitLayer;
+    ///
+    /// let layer = LimitLayer::new(AdaptiveLimit::new(Gradient::default())).outcome_of(|response| match response {
+    ///     Some(head) if head.headers.contains_key("x-cache-hit") => CallOutcome::Ignore,
+    ///     Some(head) if head.status.is_server_error() => CallOutcome::Overload,
+    ///     Some(_) => CallOutcome::Success,
+    ///     None => CallOutcome::Ignore,
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn outcome_of(
+        self,
+        outcome_of: impl Fn(Option<ResponseHead<'_>>) -> CallOutcome + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|rules| rules.outcome_of = Arc::new(outcome_of))
     }
 
     /// Calls `watch` with the decision on each request.

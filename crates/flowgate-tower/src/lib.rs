@@ -37,15 +37,16 @@
 //! # What can be limited, and how
 //!
 //! - [`LimitLayer::new`]: one limit for all requests: any rate limiter, a [`ConcurrencyLimit`](flowgate::ConcurrencyLimit),
-//!   or a [`Gate`](flowgate::Gate) of several.
+//!   an [`AdaptiveLimit`](flowgate::AdaptiveLimit), or a [`Gate`](flowgate::Gate) of several.
 //! - [`LimitLayer::keyed`]: one limit for each key: any [`Keyed`](flowgate::Keyed), also with two quotas, a
 //!   [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit), or a [`KeyedGate`](flowgate::KeyedGate) of limits for each
 //!   key and limits that all keys share. The key is found [`by`] address, header, path, extension, or a function.
 //! - [`Custom`]: a limiter of your own, such as one in a database, for either of them.
 //! - [`reject`](LimitLayer::reject), [`wait`](LimitLayer::wait) in the queue with a maximum wait, or a
 //!   [`dry_run`](LimitLayer::dry_run) that only counts.
+//! - [`priority`](LimitLayer::priority): under overload, the least important requests are refused first.
 //! - [`exempt`](LimitLayer::exempt), [`cost`](LimitLayer::cost), [`settle`](LimitLayer::settle),
-//!   [`quota_of`](LimitLayer::quota_of), [`quota_classes`](LimitLayer::quota_classes),
+//!   [`outcome_of`](LimitLayer::outcome_of), [`quota_of`](LimitLayer::quota_of), [`quota_classes`](LimitLayer::quota_classes),
 //!   [`on_rejected`](LimitLayer::on_rejected), [`grpc_status`](LimitLayer::grpc_status).
 //! - [`counts`](LimitLayer::counts), by reason and by [class](LimitLayer::classes);
 //!   [`on_decision`](LimitLayer::on_decision); `LayerMetrics`, for the facade `metrics`.
@@ -70,7 +71,9 @@
 //! | names of two quotas | the limit's name with `-1`, `-2` | [`quota_names`](LimitLayer::quota_names) |
 //! | cost | one token, one permit | [`cost`](LimitLayer::cost) |
 //! | cost corrected afterwards | no | [`settle`](LimitLayer::settle) |
-//! | permits of a concurrency limit | in use until the response's body ends | [`release_at_head`](LimitLayer::release_at_head) |
+//! | permits of a concurrency or adaptive limit | in use until the response's body ends | [`release_at_head`](LimitLayer::release_at_head) |
+//! | outcome of a response for an adaptive limit | by its status | [`outcome_of`](LimitLayer::outcome_of) |
+//! | levels of importance | none: all requests are equal | [`priority`](LimitLayer::priority) |
 //! | no key, or one that cannot be read | rejected | [`missing`](LimitLayer::missing) |
 //! | IPv6 addresses | one key for each /64 | [`PeerAddress::prefixes`](by::PeerAddress::prefixes) |
 //! | fields that proxies write | not read | [`by::client_address`] |
@@ -154,6 +157,7 @@
 
 mod body;
 pub mod by;
+mod call_outcome;
 pub mod client;
 mod counts;
 mod decision;
@@ -168,6 +172,7 @@ mod live;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod policy;
+mod priority;
 mod reason;
 mod refusal;
 mod rejection;

@@ -47,6 +47,7 @@ impl<'a> Reason<'a> {
                     || denied.is_closed()
                     || denied.is_outage()
                     || denied.is_throttled()
+                    || denied.is_shed()
                     || is_servers && !self.is_the_clients
                 {
                     StatusCode::SERVICE_UNAVAILABLE
@@ -201,6 +202,8 @@ impl fmt::Display for Reason<'_> {
                     write!(f, "the limit `{name}` is closed")?;
                 } else if denied.is_throttled() {
                     write!(f, "the backend of `{name}` refuses too many requests")?;
+                } else if denied.is_shed() {
+                    write!(f, "more important requests go first at `{name}`")?;
                 } else if denied.is_busy() {
                     write!(f, "all permits of the limit `{name}` are in use")?;
                 } else if denied.is_queue_full() {

@@ -1,3 +1,4 @@
+use crate::call_outcome::{OutcomeOf, of_server};
 use crate::counts::{Counters, CountsHandle, count};
 use crate::decision::{Decision, LayerVerdict, RefusalReason};
 use crate::grpc::{self, GrpcCode};
@@ -6,6 +7,7 @@ use crate::limits::sealed::Sealed;
 use crate::limits::{Answer, Cause, Names, Permit};
 use crate::live::{Exemptions, Live};
 use crate::policy::Policies;
+use crate::priority::Priorities;
 use crate::reason::Reason;
 use crate::rejection::Rejection;
 use crate::{RequestHead, ResponseHead};
@@ -26,8 +28,11 @@ pub(crate) struct Rules<L> {
     /// The field in which a dry run writes why it would have rejected.
     pub(crate) dry_run_header: Option<HeaderName>,
     pub(crate) exempt: Exemptions,
+    pub(crate) priorities: Option<Arc<Priorities>>,
     pub(crate) cost: Option<Arc<Cost>>,
     pub(crate) settle: Option<Arc<Settle>>,
+    /// How an adaptive limit counts a response.
+    pub(crate) outcome_of: Arc<OutcomeOf>,
     pub(crate) headers: Headers,
     policies: Policies,
     pub(crate) on_rejected: Option<Arc<OnRejected>>,
@@ -53,8 +58,10 @@ impl<L: Clone> Clone for Rules<L> {
             live: Arc::new(Live::clone(&self.live)),
             dry_run_header: self.dry_run_header.clone(),
             exempt: self.exempt.clone(),
+            priorities: self.priorities.clone(),
             cost: self.cost.clone(),
             settle: self.settle.clone(),
+            outcome_of: Arc::clone(&self.outcome_of),
             headers: self.headers,
             policies: self.policies.clone(),
             on_rejected: self.on_rejected.clone(),
@@ -141,8 +148,10 @@ impl<L: Sealed> Rules<L> {
             live: Arc::default(),
             dry_run_header: None,
             exempt: Exemptions::default(),
+            priorities: None,
             cost: None,
             settle: None,
+            outcome_of: Arc::new(of_server),
             headers: Headers::default(),
             policies: Policies::default(),
             on_rejected: None,
@@ -220,6 +229,11 @@ impl<L: Sealed> Rules<L> {
             }
             Err(cause) => return self.refused(&cause, None, request, None),
         };
+        if let Some(priorities) = &self.priorities
+            && let Err(denied) = priorities.try_admit(request)
+        {
+            return self.refused(&Cause::Denied(denied), Some(&key), request, None);
+        }
         let cost = self.cost.as_ref().map(|cost| cost(request));
         let denied = match self.limit.try_take(&key, cost) {
             Ok(permit) => {
@@ -236,6 +250,9 @@ impl<L: Sealed> Rules<L> {
                 cost,
                 patience: patience.unwrap_or_default(),
             };
+        }
+        if let Some(priorities) = &self.priorities {
+            priorities.note_excess();
         }
         if let Some(patience) = self.patience(request) {
             // It is the least time that it takes, so that nobody waits in vain.

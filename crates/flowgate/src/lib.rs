@@ -47,6 +47,7 @@
 //!
 //! - [`ConcurrencyLimit`]: at most N operations concurrently; a fair semaphore that can be resized.
 //! - [`AdaptiveLimit`]: a concurrency limit that finds its number, by latencies and overloads ([`Gradient`], [`Aimd`]).
+//! - [`PriorityShedder`]: refuses the least important requests first when a limit is full.
 //! - [`Degrade`]: sheds load by priority when calls become slow.
 //! - [`sizing`]: computes a concurrency limit from a rate and a latency.
 //!
@@ -76,7 +77,7 @@
 //! - [`Sometimes`], [`sometimes!`]: run code for one call in N, or once per interval.
 //! - [`Observed`]: counts decisions, and measures waits.
 //! - [`ImmediateLimit`]: limiters for code that cannot wait, also your own.
-//! - `MetricsPublisher`: publishes these counts (feature `metrics`).
+//! - `MetricsPublisher`: publishes these counts (feature `metrics`). `AdaptiveMetrics` does so for an adaptive limit.
 //!
 //! # Quotas, clocks and results
 //!
@@ -101,7 +102,7 @@
 //! | `futures` | no | `Stream` for [`Ticks`], and `StreamExt::rate_limited` |
 //! | `futures-io` | no | [`Throttled`] for the I/O traits of futures, smol and async-std |
 //! | `tokio` | no | [`Throttled`] for tokio's I/O traits, and `Clock::tokio` |
-//! | `metrics` | no | `MetricsPublisher`, for the crate `metrics` |
+//! | `metrics` | no | `MetricsPublisher` and `AdaptiveMetrics`, for the crate `metrics` |
 //!
 //! # Platforms
 //!
@@ -167,10 +168,11 @@ pub use companions::immediate::ImmediateLimit;
 #[cfg(all(feature = "std", not(flowgate_loom)))]
 pub use companions::io::Throttled;
 #[cfg(feature = "metrics")]
-pub use companions::metrics::MetricsPublisher;
+pub use companions::metrics::{AdaptiveMetrics, MetricsPublisher};
 pub use companions::observed::{
     Observed, ObservedCounts, ObservedKey, Refusals, SharedCounters, Waits,
 };
+pub use companions::priority_shedder::{PriorityShedder, PriorityShedderBuilder};
 pub use companions::retry_budget::{RetryBudget, RetryBudgetBuilder};
 pub use companions::sizing;
 pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};

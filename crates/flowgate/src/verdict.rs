@@ -63,6 +63,10 @@ enum Reason {
     Throttled {
         wait_ns: u64,
     },
+    /// More important requests go first; `wait_ns` is not 0.
+    Shed {
+        wait_ns: u64,
+    },
     Closed,
     Cancelled,
     /// The limiter could not decide.
@@ -217,6 +221,13 @@ impl Denied {
         })
     }
 
+    /// A refusal because more important requests go first. The threshold is judged again after `wait_ns`.
+    pub(crate) fn shed(wait_ns: u64) -> Self {
+        Self(Reason::Shed {
+            wait_ns: wait_ns.max(1),
+        })
+    }
+
     /// Creates a refusal because the limiter is closed and grants nothing anymore.
     ///
     /// ```
@@ -261,7 +272,8 @@ impl Denied {
     /// If callers wait in the queue, the result includes the units that they ask for. It is then exact for token and leaky
     /// buckets that refill continuously, and a lower bound elsewhere.
     ///
-    /// For a [`Throttle`](crate::Throttle), the result is the time until the share of requests that are sent can rise.
+    /// For a [`Throttle`](crate::Throttle) or a [`PriorityShedder`](crate::PriorityShedder), the result is the time until more requests
+    /// can be admitted.
     ///
     /// > **Note:** a retry after this wait is not a place in the queue. Other callers may be granted first.
     pub fn retry_after(&self) -> Option<Duration> {
@@ -284,7 +296,8 @@ impl Denied {
             Reason::LineFull { wait_ns: 0 } | Reason::TableFull { wait_ns: 0 } => None,
             Reason::LineFull { wait_ns }
             | Reason::TableFull { wait_ns }
-            | Reason::Throttled { wait_ns } => Some(Duration::from_nanos(wait_ns)),
+            | Reason::Throttled { wait_ns }
+            | Reason::Shed { wait_ns } => Some(Duration::from_nanos(wait_ns)),
             Reason::Never { .. }
             | Reason::TooLate
             | Reason::Busy { .. }
@@ -394,6 +407,28 @@ impl Denied {
         matches!(self.0, Reason::Throttled { .. })
     }
 
+    /// Reports whether a [`PriorityShedder`](crate::PriorityShedder) refused, because more important requests go first.
+    ///
+    /// ```
+    /// # use flowgate::{ManualClock, PriorityShedder};
+    /// # use std::time::Duration;
+    /// let time = ManualClock::new();
+    /// let shedder = PriorityShedder::builder(2).clock(&time).build()?;
+    /// for _ in 0..20 {
+    ///     shedder.try_admit(0)?;
+    ///     shedder.note_excess(); // the limit behind it is full
+    /// }
+    /// time.advance(Duration::from_millis(100));
+    /// let denied = (0..20).find_map(|_| shedder.try_admit(0).err()).expect("a part is shed");
+    /// assert!(denied.is_shed());
+    /// assert!(shedder.try_admit(1).is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn is_shed(&self) -> bool {
+        matches!(self.0, Reason::Shed { .. })
+    }
+
     /// Reports whether the limiter has been closed, so that it grants nothing anymore.
     ///
     /// ```
@@ -475,6 +510,13 @@ impl fmt::Display for Denied {
                 write!(
                     f,
                     "not sent, because the backend refuses too many requests; retry after {wait:?}"
+                )
+            }
+            Reason::Shed { .. } => {
+                let wait = self.retry_after().unwrap_or_default();
+                write!(
+                    f,
+                    "shed, because more important requests go first; retry after {wait:?}"
                 )
             }
             Reason::Closed => f.write_str("closed: nothing is granted any more"),

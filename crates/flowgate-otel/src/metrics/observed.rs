@@ -1,4 +1,4 @@
-use super::{LIMITER, REASON, counter};
+use super::{LIMITER, REASON, counter, waiting};
 use flowgate::{ObservedCounts, Refusals, Waits};
 use opentelemetry::metrics::Meter;
 use opentelemetry::{KeyValue, StringValue};
@@ -115,7 +115,8 @@ where
         |counts| counts.abandoned,
     );
     refused(meter, &limiter, Arc::clone(&read));
-    waiting(meter, &limiter, Arc::clone(&read));
+    let of_waiting = Arc::clone(&read);
+    waiting(meter, &limiter, move || of_waiting().0.waiting);
     waits(meter, &limiter, read);
 }
 
@@ -138,22 +139,6 @@ where
             }
         },
     );
-}
-
-fn waiting<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)
-where
-    F: Fn() -> (ObservedCounts, Waits) + Send + Sync + 'static,
-{
-    let of = [limiter.clone()];
-    meter
-        .i64_observable_up_down_counter("flowgate.waiting")
-        .with_unit("{operation}")
-        .with_description("Operations that wait for their turn.")
-        .with_callback(move |counter| {
-            let waiting = i64::try_from(read().0.waiting).unwrap_or(i64::MAX);
-            counter.observe(waiting, &of);
-        })
-        .build();
 }
 
 fn waits<F>(meter: &Meter, limiter: &KeyValue, read: Arc<F>)

@@ -28,7 +28,7 @@ impl Collector {
         self.provider.meter("test")
     }
 
-    /// By name and attributes: the value, and whether it only grows.
+    /// By name and attributes: the value, for a gauge in thousandths, and whether it only grows.
     pub fn collect(&self) -> BTreeMap<String, (i64, bool)> {
         self.exporter.reset();
         self.provider.force_flush().expect("it collects");
@@ -52,6 +52,12 @@ impl Collector {
                 AggregatedMetrics::I64(MetricData::Sum(sum)) => {
                     for point in sum.data_points() {
                         keep(shown(point.attributes()), point.value(), sum.is_monotonic());
+                    }
+                }
+                AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
+                    for point in gauge.data_points() {
+                        let thousandths = (point.value() * 1000.0).round();
+                        keep(shown(point.attributes()), thousandths as i64, false);
                     }
                 }
                 other => panic!("{other:?}"),

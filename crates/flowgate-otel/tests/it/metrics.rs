@@ -1,10 +1,13 @@
-//! What a reader collects of observed limiters, of tables of keys and of layers.
+//! What a reader collects of observed limiters, of adaptive limits, of tables of keys and of layers.
 
 use crate::collector::Collector;
 use flowgate::{
-    ConcurrencyLimit, Gate, Keyed, ManualClock, Observed, Quota, TokenBucket, WhenFull,
+    Adapt, AdaptReport, AdaptWindow, AdaptiveLimit, CallOutcome, ConcurrencyLimit, FineLimit, Gate,
+    Keyed, ManualClock, Observed, Quota, Timestamp, TokenBucket, WhenFull,
 };
-use flowgate_otel::{register_key_metrics, register_layer_metrics, register_metrics};
+use flowgate_otel::{
+    register_adaptive_metrics, register_key_metrics, register_layer_metrics, register_metrics,
+};
 use flowgate_tower::LimitLayer;
 use futures_executor::block_on;
 use http::{Request, Response};
@@ -260,4 +263,58 @@ fn what_a_layer_counts_is_observed_by_class_and_reason() {
     assert_eq!(of("refused", "write", " flowgate.reason=busy"), 0);
     let reasons = flowgate_tower::RefusalReason::ALL.len();
     assert_eq!(values.len(), 3 * (5 + reasons));
+}
+
+/// An algorithm that knows nothing before its first window.
+#[derive(Default)]
+struct Reporting(AdaptReport);
+
+impl Adapt for Reporting {
+    fn initial(&self) -> FineLimit {
+        FineLimit::whole(20)
+    }
+
+    fn on_window(&mut self, _: Timestamp, window: &AdaptWindow) -> FineLimit {
+        self.0.baseline_ns = Some(window.mean_latency_ns);
+        self.0.gradient_permille = Some(750);
+        FineLimit::whole(41).times(1, 2)
+    }
+
+    fn report(&self) -> AdaptReport {
+        self.0
+    }
+}
+
+#[test]
+fn the_state_of_an_adaptive_limit_is_observed_under_its_names() {
+    let collector = Collector::new(Temporality::Cumulative);
+    let time = ManualClock::new();
+    let limit = AdaptiveLimit::builder(Reporting::default())
+        .min_outcomes(2)
+        .clock(&time)
+        .build();
+    let limit = Arc::new(limit.expect("a limit"));
+    let seen = Arc::clone(&limit);
+    register_adaptive_metrics(&collector.meter(), "api", move || seen.inspect());
+    let name = |name: &str| format!("flowgate.{name} flowgate.limiter=api");
+    let values = collector.collect();
+    assert_eq!(values[&name("adaptive.limit")], (20_000, false));
+    // The baseline and the gradient are not known yet.
+    assert_eq!(values.len(), 4);
+
+    let held = [(); 12].map(|()| limit.try_acquire().expect("a permit"));
+    let mut held = held.into_iter();
+    time.advance(Duration::from_millis(100));
+    for permit in held.by_ref().take(10) {
+        permit.finish(CallOutcome::Success);
+    }
+    held.next().expect("two").finish(CallOutcome::Overload);
+    let values = collector.collect();
+    assert_eq!(values[&name("adaptive.limit")], (20_500, false));
+    assert_eq!(values[&name("adaptive.in_flight")], (1_000, false));
+    assert_eq!(values[&name("waiting")], (0, false));
+    assert_eq!(values[&name("adaptive.baseline")], (100, false));
+    assert_eq!(values[&name("adaptive.gradient")], (750, false));
+    assert_eq!(values[&name("adaptive.overloads")], (1, true));
+    assert_eq!(values.len(), 6);
 }

@@ -164,12 +164,24 @@ where
                     if let Some(throttling) = &rules.throttling {
                         throttling.record(answer.as_ref().ok().map(ResponseHead::of));
                     }
-                    let response = answer.map_err(ClientError::Client)?;
+                    let mut permit = permit.take();
+                    if let Some(permit) = &mut permit {
+                        let head = answer.as_ref().ok().map(ResponseHead::of);
+                        permit.note_head(&rules.outcome_of, head);
+                    }
+                    let response = match answer {
+                        Ok(response) => response,
+                        Err(error) => {
+                            if let Some(permit) = permit {
+                                permit.end();
+                            }
+                            return Poll::Ready(Err(ClientError::Client(error)));
+                        }
+                    };
                     let advice = advice(&response, SystemTime::now(), rules.heeds_rate_limit);
                     let heard = Heard::of(response.headers(), rules.heeds_rate_limit);
                     let each = || rules.limit.each(host);
                     rules.pauses.heed(host, advice, heard, *sent, each);
-                    let permit = permit.take();
                     return Poll::Ready(Ok(response.map(|body| LimitBody::new(body, permit))));
                 }
                 StageProjection::Over => polled_again(),

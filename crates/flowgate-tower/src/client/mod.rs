@@ -21,8 +21,9 @@ pub use retry::{RetryRefused, TowerBudget};
 pub use service::PoliteClient;
 pub use told::Told;
 
+use crate::call_outcome::{OutcomeOf, of_client};
 use crate::{AnyLimit, ResponseHead};
-use flowgate::Throttle;
+use flowgate::{CallOutcome, Throttle};
 use pauses::Pauses;
 use std::fmt;
 use std::sync::Arc;
@@ -51,8 +52,11 @@ use tower_layer::Layer;
 /// # Limits
 ///
 /// [`new`](Self::new) takes a table with a limit for each host, or any other limit, which all hosts share: rate limiters,
-/// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit), [`Gate`](flowgate::Gate). A permit of a concurrency limit is held until
-/// the response's body has ended or is dropped.
+/// [`ConcurrencyLimit`](flowgate::ConcurrencyLimit), [`AdaptiveLimit`](flowgate::AdaptiveLimit), [`Gate`](flowgate::Gate). A
+/// permit is held until the response's body has ended or is dropped.
+///
+/// With an [`AdaptiveLimit`](flowgate::AdaptiveLimit), the client finds its own concurrency. Use [`Aimd`](flowgate::Aimd) for a
+/// service that other clients use, too: it learns from overloads alone. [`outcome_of`](Self::outcome_of) lists what they are.
 ///
 /// A host is what the request's URI names, with its port, or the `Host` field, or else the
 /// [default](Self::default_host).
@@ -161,6 +165,8 @@ pub(crate) struct Rules<L> {
     pub(crate) limit: L,
     pub(crate) pauses: Arc<Pauses>,
     pub(crate) throttling: Option<Throttling>,
+    /// How an adaptive limit counts a response.
+    pub(crate) outcome_of: Arc<OutcomeOf>,
     pub(crate) patience: Option<Duration>,
     pub(crate) heeds_rate_limit: bool,
     pub(crate) default_host: Option<Arc<str>>,
@@ -198,6 +204,7 @@ impl<L: ClientLimit> ClientLayer<L> {
                 limit,
                 pauses,
                 throttling: None,
+                outcome_of: Arc::new(of_client),
                 patience: None,
                 heeds_rate_limit: true,
                 default_host: None,
@@ -397,6 +404,32 @@ impl<L: ClientLimit> ClientLayer<L> {
                 throttling.is_overload = Arc::new(is_overload);
             }
         })
+    }
+
+    /// Sets how an [`AdaptiveLimit`](flowgate::AdaptiveLimit) counts a response; `None` is an error of the client.
+    ///
+    /// Other limits do not use it. The default is that of [`LimitLayer::outcome_of`](crate::LimitLayer::outcome_of), with two
+    /// differences: a 429 and an error of the client are overload. A shared service reports so that it receives too much.
+    ///
+    /// The client's future has to be polled to its end: put a layer with a timeout inside of this one.
+    ///
+    /// ```
+    /// use flowgate::{AdaptiveLimit, Aimd, CallOutcome};
+    /// use flowgate_tower::client::ClientLayer;
+    ///
+    /// let layer = ClientLayer::new(AdaptiveLimit::new(Aimd::default())).outcome_of(|response| match response {
+    ///     Some(head) if head.status.as_u16() == 529 => CallOutcome::Overload,
+    ///     Some(_) => CallOutcome::Success,
+    ///     None => CallOutcome::Ignore,
+    /// });
+    /// # let _ = layer;
+    /// ```
+    #[must_use]
+    pub fn outcome_of(
+        self,
+        outcome_of: impl Fn(Option<ResponseHead<'_>>) -> CallOutcome + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|rules| rules.outcome_of = Arc::new(outcome_of))
     }
 
     /// Sets the host of requests that name none (default: none; they fail with [`ClientError::NoHost`]). Upper and lower

@@ -1,12 +1,12 @@
 use super::sealed::Sealed;
 use super::{
-    Answer, AnyWait, Cause, Custom, Names, Patience, Permit, Standing, Turn, gate, standing,
+    Answer, AnyWait, Call, Cause, Custom, Names, Patience, Permit, Standing, Turn, gate, standing,
 };
 use crate::RequestHead;
 use flowgate::engine::Engine;
 use flowgate::{
-    Clock, ConcurrencyLimit, Denied, Gate, KeyLimiter, KeyNames, KeyedAlgorithm, Limiter, Observed,
-    OneWord, RateLimiter, Striped,
+    Adapt, AdaptiveLimit, Clock, ConcurrencyLimit, Denied, Gate, KeyLimiter, KeyNames,
+    KeyedAlgorithm, Limiter, Observed, OneWord, RateLimiter, Striped,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,8 @@ pub enum AnyLimit {
     Rate(Arc<dyn Limiter>),
     /// A concurrency limit: a permit is held until the end of the response.
     Concurrency(Arc<ConcurrencyLimit>),
+    /// A concurrency limit that an algorithm sets. It learns from the [outcomes](crate::LimitLayer::outcome_of) of requests.
+    Adaptive(Arc<AdaptiveLimit<dyn Adapt>>),
     /// Several limits: a request takes from all of them, or from none.
     Gate(Arc<Gate>),
     /// A limiter that is not part of this library.
@@ -75,7 +77,7 @@ impl AnyLimit {
     pub(crate) fn each(&self) -> Option<Duration> {
         match self {
             Self::Rate(limiter) => standing::each(&**limiter),
-            Self::Concurrency(_) => None,
+            Self::Concurrency(_) | Self::Adaptive(_) => None,
             Self::Gate(members) => gate::each(members),
             Self::Custom(custom) => custom.each(&()),
         }
@@ -118,6 +120,24 @@ impl From<Arc<ConcurrencyLimit>> for AnyLimit {
     }
 }
 
+impl<A: Adapt> From<AdaptiveLimit<A>> for AnyLimit {
+    fn from(limit: AdaptiveLimit<A>) -> Self {
+        Self::Adaptive(Arc::new(limit))
+    }
+}
+
+impl<A: Adapt> From<Arc<AdaptiveLimit<A>>> for AnyLimit {
+    fn from(limit: Arc<AdaptiveLimit<A>>) -> Self {
+        Self::Adaptive(limit)
+    }
+}
+
+impl From<Arc<AdaptiveLimit<dyn Adapt>>> for AnyLimit {
+    fn from(limit: Arc<AdaptiveLimit<dyn Adapt>>) -> Self {
+        Self::Adaptive(limit)
+    }
+}
+
 impl From<Gate> for AnyLimit {
     fn from(gate: Gate) -> Self {
         Self::Gate(Arc::new(gate))
@@ -144,6 +164,7 @@ impl Sealed for AnyLimit {
         match self {
             Self::Rate(limiter) => limiter.clock(),
             Self::Concurrency(limit) => limit.clock(),
+            Self::Adaptive(limit) => limit.clock(),
             Self::Gate(gate) => gate.clock(),
             Self::Custom(custom) => custom.clock(),
         }
@@ -160,6 +181,9 @@ impl Sealed for AnyLimit {
             (Self::Concurrency(limit), _) => limit
                 .try_acquire_n_owned(cost.unwrap_or(1))
                 .map(|permit| Some(Permit::Slots(permit))),
+            (Self::Adaptive(limit), _) => limit
+                .try_acquire_n_owned(cost.unwrap_or(1))
+                .map(|permit| Some(Permit::Adaptive(Call::new(permit)))),
             (Self::Gate(gate), _) => gate
                 .try_acquire_n_owned(cost.unwrap_or(1))
                 .map(|permit| Some(Permit::Gate(permit))),
@@ -179,6 +203,9 @@ impl Sealed for AnyLimit {
             Self::Concurrency(limit) => {
                 AnyWait::Slots(Turn::new(limit.acquire_owned(), cost, patience))
             }
+            Self::Adaptive(limit) => {
+                AnyWait::Adaptive(Turn::new(limit.acquire_owned(), cost, patience))
+            }
             Self::Gate(gate) => AnyWait::Gate(Turn::new(gate.acquire_owned(), cost, patience)),
             Self::Custom(custom) => AnyWait::Custom(Box::new(custom.ask((), cost, patience))),
         }
@@ -187,14 +214,14 @@ impl Sealed for AnyLimit {
     fn token(&self, (): &()) -> u64 {
         match self {
             Self::Rate(limiter) => gate::token_of(&**limiter),
-            Self::Concurrency(_) | Self::Gate(_) | Self::Custom(_) => 1,
+            Self::Concurrency(_) | Self::Adaptive(_) | Self::Gate(_) | Self::Custom(_) => 1,
         }
     }
 
     fn refund(&self, (): &(), n: u64) {
         match self {
             Self::Rate(limiter) => _ = limiter.refund(n),
-            Self::Concurrency(_) => {}
+            Self::Concurrency(_) | Self::Adaptive(_) => {}
             Self::Gate(members) => gate::refund(members, n),
             Self::Custom(custom) => custom.refund(&(), n),
         }
@@ -203,7 +230,7 @@ impl Sealed for AnyLimit {
     fn charge(&self, (): &(), n: u64) {
         match self {
             Self::Rate(limiter) => limiter.charge(n),
-            Self::Concurrency(_) => {}
+            Self::Concurrency(_) | Self::Adaptive(_) => {}
             Self::Gate(members) => gate::charge(members, n),
             Self::Custom(custom) => custom.charge(&(), n),
         }
@@ -219,6 +246,7 @@ impl Sealed for AnyLimit {
         match self {
             Self::Rate(limiter) => standing::of_limiter(names, &**limiter, tell),
             Self::Concurrency(limit) => tell(&Standing::of_slots(&names.limit, limit.snapshot())),
+            Self::Adaptive(limit) => tell(&Standing::of_slots(&names.limit, limit.snapshot())),
             Self::Gate(members) => gate::standings(members, tell),
             Self::Custom(custom) => custom.standings(&(), names, answer, tell),
         }
@@ -231,7 +259,7 @@ impl Sealed for AnyLimit {
                 names.of_quota(denied, is_one_of_two)
             }
             Self::Gate(gate) => gate.name_of(denied).unwrap_or(&names.limit),
-            Self::Concurrency(_) | Self::Custom(_) => &names.limit,
+            Self::Concurrency(_) | Self::Adaptive(_) | Self::Custom(_) => &names.limit,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a layer may be a layer of: [`Limits`].
 
+mod adaptive;
 mod any;
 mod any_keyed;
 mod concurrency;
@@ -21,10 +22,14 @@ pub(crate) use standing::{Standing, Unit};
 pub use table::{IntoTable, Table};
 pub(crate) use wait::{AnyWait, Patience, Wait};
 
-use crate::RequestHead;
 use crate::by::NoKey;
+use crate::call_outcome::OutcomeOf;
+use crate::{RequestHead, ResponseHead};
+use adaptive::Call;
 use flowgate::{Denied, Gate, KeyedError, OwnedKeyPermit, OwnedPermit};
+use http_body::Frame;
 use std::fmt;
+use std::sync::Arc;
 use wait::{KeyWait, Turn};
 
 /// The limit of a [`LimitLayer`](crate::LimitLayer): [`AnyLimit`], or a limit [for each key](PerKey). Sealed.
@@ -125,6 +130,7 @@ pub type Answer<'a> = Result<Option<&'a Permit>, &'a Denied>;
 /// What a request holds until it ends.
 pub enum Permit {
     Slots(OwnedPermit),
+    Adaptive(Call),
     Gate(OwnedPermit<Gate>),
     Key(OwnedKeyPermit),
     Custom(Admission),
@@ -135,12 +141,35 @@ impl Permit {
     pub fn is_of_outage(&self) -> bool {
         matches!(self, Self::Custom(admission) if admission.is_of_outage())
     }
+
+    /// Notes the head of the response; `None` is an error.
+    pub fn note_head(&mut self, outcome_of: &Arc<OutcomeOf>, answer: Option<ResponseHead<'_>>) {
+        if let Self::Adaptive(call) = self {
+            call.note_head(outcome_of, answer);
+        }
+    }
+
+    /// Notes a frame of the response's body. Returns whether it is known to be the last one.
+    pub fn note_frame(&mut self, frame: &Frame<impl bytes::Buf>) -> bool {
+        match self {
+            Self::Adaptive(call) => call.note_frame(frame),
+            _ => false,
+        }
+    }
+
+    /// Returns it when the response has ended as it should. One that is dropped is that of a request that was abandoned.
+    pub fn end(self) {
+        if let Self::Adaptive(call) = self {
+            call.end();
+        }
+    }
 }
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = match self {
             Self::Slots(permit) => permit.units(),
+            Self::Adaptive(call) => return call.fmt(f),
             Self::Gate(permit) => permit.units(),
             Self::Key(permit) => permit.units(),
             Self::Custom(admission) => return admission.fmt(f),

@@ -1,10 +1,11 @@
 //! Waits that own what they wait for: plain types, so that none needs an allocation of its own.
 
 use super::Permit;
+use super::adaptive::Call;
 use super::custom::CustomWait;
 use flowgate::{
-    Acquirable, Acquire, Denied, Gate, Grant, Limiter, OwnedKeyPermit, OwnedPermit, Permits,
-    Timestamp,
+    Acquirable, Acquire, Adapt, AdaptiveLimit, AdaptivePermits, Denied, Gate, Grant, Limiter,
+    OwnedAdaptivePermit, OwnedKeyPermit, OwnedPermit, Permits, Timestamp,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -48,6 +49,12 @@ impl Granted for Grant {
 impl Granted for OwnedPermit {
     fn permit(self) -> Option<Permit> {
         Some(Permit::Slots(self))
+    }
+}
+
+impl Granted for OwnedAdaptivePermit<dyn Adapt> {
+    fn permit(self) -> Option<Permit> {
+        Some(Permit::Adaptive(Call::new(self)))
     }
 }
 
@@ -98,6 +105,7 @@ impl<W> Wait for Turn<W> where W: Acquirable<Granted: Granted> + Send + 'static 
 pub enum AnyWait {
     Rate(Turn<Arc<dyn Limiter>>),
     Slots(Turn<Permits<Arc<flowgate::ConcurrencyLimit>>>),
+    Adaptive(Turn<AdaptivePermits<Arc<AdaptiveLimit<dyn Adapt>>>>),
     Gate(Turn<Permits<Arc<Gate>>>),
     Custom(Box<CustomWait<()>>),
 }
@@ -109,6 +117,7 @@ impl Future for AnyWait {
         match &mut *self {
             Self::Rate(turn) => Pin::new(turn).poll(context),
             Self::Slots(turn) => Pin::new(turn).poll(context),
+            Self::Adaptive(turn) => Pin::new(turn).poll(context),
             Self::Gate(turn) => Pin::new(turn).poll(context),
             Self::Custom(wait) => Pin::new(wait).poll(context),
         }
@@ -118,7 +127,7 @@ impl Future for AnyWait {
 impl Wait for AnyWait {
     fn has_waited(&self) -> bool {
         match self {
-            Self::Rate(_) | Self::Slots(_) | Self::Gate(_) => true,
+            Self::Rate(_) | Self::Slots(_) | Self::Adaptive(_) | Self::Gate(_) => true,
             Self::Custom(wait) => wait.has_waited(),
         }
     }

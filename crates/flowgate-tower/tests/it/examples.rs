@@ -1,5 +1,7 @@
 //! The examples do what they say.
 
+#[path = "../../examples/adaptive_server.rs"]
+mod adaptive_server;
 #[path = "../../examples/axum_tenants.rs"]
 mod axum_tenants;
 #[path = "../../examples/paid_api.rs"]
@@ -36,6 +38,22 @@ async fn each_tenant_has_its_own_limit_and_a_reload_changes_it() {
         (statuses(after, "acme"), statuses(after, "gold")),
         ((2, 5), (3, 4))
     );
+}
+
+/// How many are served depends on the machine.
+#[tokio::test]
+async fn an_adaptive_server_answers_every_request() {
+    let lines = adaptive_server::run(400).await.expect("it runs");
+    for (line, (level, sent)) in lines
+        .iter()
+        .zip([("payment", 80), ("user", 120), ("batch", 200)])
+    {
+        assert!(
+            line.starts_with(level) && line.ends_with(&format!(" of {sent}")),
+            "{line}"
+        );
+    }
+    assert!(lines[3].starts_with("limit"), "{lines:?}");
 }
 
 #[tokio::test]
@@ -91,6 +109,7 @@ async fn c1_replicas_keep_a_limit_that_is_split() {
 #[test]
 fn the_programs_are_short() {
     let programs = [
+        include_str!("../../examples/adaptive_server.rs"),
         include_str!("../../examples/axum_tenants.rs"),
         include_str!("../../examples/paid_api.rs"),
         include_str!("../../examples/replicas.rs"),

@@ -1,5 +1,6 @@
 //! Tests of the layers, in process and over real sockets.
 
+mod adaptive;
 mod axum;
 mod client;
 mod client_pairs;
@@ -15,6 +16,8 @@ mod keyed_gate;
 mod layer;
 mod live;
 mod misconfigured;
+mod overload;
+mod priority;
 mod refusal;
 mod support;
 mod tonic;

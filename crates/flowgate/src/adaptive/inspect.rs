@@ -30,6 +30,10 @@ pub struct AdaptiveView {
     pub in_flight: u64,
     /// The number of waiters.
     pub waiting: usize,
+    /// The number of calls that ended with an overload.
+    ///
+    /// Calls that began before a cut are included.
+    pub overloads: u64,
     /// The number of windows that have been closed.
     pub windows: u64,
     /// The window that was closed last.

@@ -35,6 +35,7 @@ pub use window::AdaptWindow;
 
 use crate::clock::Clock;
 use crate::concurrency::limit::ConcurrencyLimit;
+use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Lock, LockGuard, Ordering};
 use crate::queue::{Acquire, WaitQueue};
 use crate::quota::QuotaError;
@@ -94,6 +95,26 @@ const CLOSING: u64 = u64::MAX;
 /// The algorithm is asked at the end of each window. A window lasts 50 ms, or twice the mean latency if that is longer, and goes on until
 /// it has 100 outcomes. Short windows are merged, and never discarded.
 ///
+/// # An algorithm that is chosen at run time
+///
+/// A shared limit converts into one of any algorithm. It is the same limit, with the same state:
+///
+/// ```
+/// use flowgate::{Adapt, AdaptiveLimit, Aimd, Gradient};
+/// use std::sync::Arc;
+///
+/// fn limit(is_shared: bool) -> Arc<AdaptiveLimit<dyn Adapt>> {
+///     match is_shared {
+///         true => Arc::new(AdaptiveLimit::new(Aimd::default())),
+///         false => Arc::new(AdaptiveLimit::new(Gradient::default())),
+///     }
+/// }
+///
+/// let permit = limit(true).try_acquire_owned()?;
+/// # drop(permit);
+/// # Ok::<(), flowgate::Denied>(())
+/// ```
+///
 /// # Limits below one
 ///
 /// Under a limit of 1/k, one call is in flight for a k-th of the time. After each call, the limit rests for k − 1 times the latency of
@@ -107,7 +128,7 @@ const CLOSING: u64 = u64::MAX;
 ///
 /// A permit costs that of a [`ConcurrencyLimit`], two clock readings, and one compare-and-swap. Fast services are sampled: at high rates,
 /// one call in 2 to 256 is measured, and the others cost one random number. The call that closes a window takes a lock.
-pub struct AdaptiveLimit<A> {
+pub struct AdaptiveLimit<A: ?Sized> {
     permits: Arc<ConcurrencyLimit>,
     sampler: Sampler,
     samples: Samples,
@@ -119,12 +140,14 @@ pub struct AdaptiveLimit<A> {
     min_outcomes: AtomicU64,
     /// How often the limit has been cut.
     epoch: AtomicU64,
+    /// How many calls have ended with an overload.
+    overloads: AtomicU64,
     /// How long permits rest after a call, in 65,536ths of it. 0: not at all.
     rest_parts: AtomicU64,
     rest: Rest,
     pace: Pace,
     /// Taken by the call that closes a window, by `set_bounds` and by `inspect`, and not while waiters are woken. Its limit is the one
-    /// that `permits` and `rest_parts` get.
+    /// that `permits` and `rest_parts` get. The last field, so that the algorithm may be a `dyn Adapt`.
     windower: Lock<Windower<A>>,
 }
 
@@ -156,13 +179,16 @@ impl<A: Adapt> AdaptiveLimit<A> {
             ends_ns: AtomicU64::new(now_ns.saturating_add(pace.shortest_ns)),
             min_outcomes: AtomicU64::new(pace.min_outcomes),
             epoch: AtomicU64::new(0),
+            overloads: AtomicU64::new(0),
             rest_parts: AtomicU64::new(limit.rest_parts()),
             rest: Rest::new(),
             pace,
             windower: Lock::new(windower),
         }
     }
+}
 
+impl<A: Adapt + ?Sized> AdaptiveLimit<A> {
     /// Acquires one permit, or returns why not.
     ///
     /// # Errors
@@ -196,8 +222,19 @@ impl<A: Adapt> AdaptiveLimit<A> {
     /// ([`is_busy`](Denied::is_busy)), or if the limit is closed ([`is_closed`](Denied::is_closed)).
     #[inline]
     pub fn try_acquire_owned(self: &Arc<Self>) -> Result<OwnedAdaptivePermit<A>, Denied> {
-        self.permits.take(1)?;
-        Ok(AdaptivePermit::new(Arc::clone(self), self.begin(1)))
+        self.try_acquire_n_owned(1)
+    }
+
+    /// Acquires `n` permits for one call that keep the limit alive, all or none.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Denied`], as [`try_acquire_n`](Self::try_acquire_n) does: [`is_busy`](Denied::is_busy),
+    /// [`is_closed`](Denied::is_closed) or [`is_never`](Denied::is_never).
+    #[inline]
+    pub fn try_acquire_n_owned(self: &Arc<Self>, n: u64) -> Result<OwnedAdaptivePermit<A>, Denied> {
+        self.permits.take(n)?;
+        Ok(AdaptivePermit::new(Arc::clone(self), self.begin(n)))
     }
 
     /// Waits in the queue for one permit. The wait is not a part of the latency.
@@ -239,6 +276,24 @@ impl<A: Adapt> AdaptiveLimit<A> {
         self.permits.available()
     }
 
+    /// Returns the limit and what remains of it, as a consistent snapshot in whole permits.
+    ///
+    /// It takes no lock. `reset_after` is as in [`ConcurrencyLimit::snapshot`].
+    ///
+    /// ```
+    /// use flowgate::{AdaptiveLimit, Gradient};
+    ///
+    /// let limit = AdaptiveLimit::new(Gradient::default());
+    /// let permit = limit.try_acquire()?;
+    /// let seen = limit.snapshot();
+    /// assert_eq!((seen.limit, seen.remaining), (20, 19));
+    /// # drop(permit);
+    /// # Ok::<(), flowgate::Denied>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        self.permits.snapshot()
+    }
+
     /// Returns the smallest and the largest limit.
     pub fn bounds(&self) -> (FineLimit, FineLimit) {
         let bounds = self.windower.lock().bounds;
@@ -278,6 +333,7 @@ impl<A: Adapt> AdaptiveLimit<A> {
             max: windower.bounds.max,
             in_flight: self.permits.in_flight(),
             waiting: self.permits.queue().len(),
+            overloads: self.overloads.load(Ordering::Relaxed),
             windows: windower.windows,
             last_window: windower.last,
             report: windower.algorithm.report(),
@@ -419,7 +475,7 @@ impl Drop for Reopens<'_> {
     }
 }
 
-impl<A: Adapt> Learns for AdaptiveLimit<A> {
+impl<A: Adapt + ?Sized> Learns for AdaptiveLimit<A> {
     #[inline]
     fn end(&self, call: Call, outcome: CallOutcome) {
         if call.n == 0 {
@@ -434,6 +490,7 @@ impl<A: Adapt> Learns for AdaptiveLimit<A> {
                 Some(now_ns)
             }
             (CallOutcome::Overload, _) => {
+                self.overloads.fetch_add(1, Ordering::Relaxed);
                 if call.epoch == self.epoch.load(Ordering::Relaxed) {
                     self.samples.add_overload();
                 }
@@ -448,7 +505,7 @@ impl<A: Adapt> Learns for AdaptiveLimit<A> {
     }
 }
 
-impl<A> fmt::Debug for AdaptiveLimit<A> {
+impl<A: ?Sized> fmt::Debug for AdaptiveLimit<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdaptiveLimit")
             .field("permits", &self.permits)

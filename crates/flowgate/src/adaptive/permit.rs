@@ -127,7 +127,7 @@ pub struct AdaptivePermits<P>(pub(super) P);
 impl<P, A> Acquirable for AdaptivePermits<P>
 where
     P: Deref<Target = AdaptiveLimit<A>> + Clone,
-    A: Adapt,
+    A: Adapt + ?Sized,
 {
     type Granted = AdaptivePermit<P>;
 

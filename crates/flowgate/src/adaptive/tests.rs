@@ -70,6 +70,7 @@ fn a_window_has_all_samples_since_the_last_one() {
     let seen = subject.0.inspect();
     let last = seen.last_window.expect("a window");
     assert_eq!((seen.windows, last.successes, last.overloads), (1, 99, 1));
+    assert_eq!(seen.overloads, 1);
     assert_eq!(last.mean_latency_ns, (60 * 10 + 39 * 20) * 1_000_000 / 99);
     assert_eq!((last.max_in_flight, last.stride), (5, 1));
     assert_eq!(seen.limit, FineLimit::whole(10));

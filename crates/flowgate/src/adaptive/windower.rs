@@ -24,8 +24,7 @@ pub(super) struct Pace {
 
 /// What the lock of an adaptive limit guards.
 #[derive(Debug)]
-pub(super) struct Windower<A> {
-    pub(super) algorithm: A,
+pub(super) struct Windower<A: ?Sized> {
     pub(super) bounds: Bounds,
     pub(super) pace: Pace,
     pub(super) limit: FineLimit,
@@ -35,22 +34,26 @@ pub(super) struct Windower<A> {
     pub(super) last: Option<AdaptWindow>,
     /// The number of windows so far.
     pub(super) windows: u64,
+    /// The last field, so that it may be a `dyn Adapt`.
+    pub(super) algorithm: A,
 }
 
 impl<A: Adapt> Windower<A> {
     pub(super) fn new(algorithm: A, bounds: Bounds, pace: Pace, now_ns: u64) -> Self {
         let limit = bounds.clamp(algorithm.initial());
         Self {
-            algorithm,
             bounds,
             pace,
             limit,
             began_ns: now_ns,
             last: None,
             windows: 0,
+            algorithm,
         }
     }
+}
 
+impl<A: Adapt + ?Sized> Windower<A> {
     /// Closes the window, and returns when the next one may end.
     pub(super) fn close(
         &mut self,

@@ -14,6 +14,7 @@ pub(crate) mod metrics;
 pub(crate) mod observed;
 #[cfg(any(feature = "futures", all(feature = "std", not(flowgate_loom))))]
 mod payer;
+pub(crate) mod priority_shedder;
 pub(crate) mod retry_budget;
 #[cfg(feature = "serde")]
 mod serde;

@@ -26,6 +26,7 @@
 //! - [`cookbook`]: 15 tasks, each a whole program.
 //! - [`waiting`]: deadlines, cancel safety, blocking, fairness, shutdown.
 //! - [`keys`]: a limit for each user, address or tenant.
+//! - [`adaptive_limits`]: concurrency limits that find their number, priorities, throttles.
 //! - [`several_limits`]: two quotas, or a rate and a concurrency limit, in one decision.
 //! - [`live_changes`]: replacing a quota while the limiter is in use.
 //! - [`many_threads`]: one limiter for many cores.
@@ -72,6 +73,9 @@ pub mod waiting {}
 
 #[doc = include_str!("keys.md")]
 pub mod keys {}
+
+#[doc = include_str!("adaptive_limits.md")]
+pub mod adaptive_limits {}
 
 #[doc = include_str!("several_limits.md")]
 pub mod several_limits {}

@@ -50,7 +50,7 @@ pub(crate) use scheduled::{AtomicU64, AtomicU128};
 /// Foreign code that runs while it is held (a clock, a comparison or copy of a key, the cloning of a waker) may panic. A poisoned
 /// lock is then used as it is, because its value is consistent at every such call.
 #[derive(Debug)]
-pub(crate) struct Lock<T>(lock::Mutex<T>);
+pub(crate) struct Lock<T: ?Sized>(lock::Mutex<T>);
 
 pub(crate) type LockGuard<'a, T> = lock::MutexGuard<'a, T>;
 
@@ -60,7 +60,9 @@ impl<T> Lock<T> {
             Self(lock::Mutex::new(value))
         }
     }
+}
 
+impl<T: ?Sized> Lock<T> {
     #[cfg(any(
         all(feature = "std", not(flowgate_tsan)),
         flowgate_loom,

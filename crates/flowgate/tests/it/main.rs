@@ -116,6 +116,7 @@ mod companions {
     mod metrics;
     mod observed;
     mod observed_keys;
+    mod priority_shedder;
     mod retry_budget;
     mod sizing;
     mod sometimes;

@@ -1,4 +1,8 @@
-//! [`MetricsPublisher`]: the counts of an observed limiter, for the crate `metrics`.
+//! [`MetricsPublisher`] and [`AdaptiveMetrics`]: what limiters count, for the crate `metrics`.
+
+mod adaptive;
+
+pub use adaptive::AdaptiveMetrics;
 
 use crate::companions::observed::{ObservedCounts, Refusals, Waits};
 use ::metrics::{
@@ -118,12 +122,16 @@ fn describe() {
         Unit::Count,
         "Waits that were dropped before they were over."
     );
-    describe_gauge!(WAITING, Unit::Count, "Operations that wait for their turn.");
+    describe_waiting();
     describe_histogram!(
         WAIT_SECONDS,
         Unit::Seconds,
         "How long those waited that were granted a turn."
     );
+}
+
+fn describe_waiting() {
+    describe_gauge!(WAITING, Unit::Count, "Operations that wait for their turn.");
 }
 
 impl fmt::Debug for MetricsPublisher {

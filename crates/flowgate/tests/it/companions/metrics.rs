@@ -1,6 +1,9 @@
-//! What an observed limiter counts, as a recorder of the facade gets it.
+//! What an observed limiter counts, and the state of an adaptive limit, as a recorder of the facade gets them.
 
-use flowgate::{ManualClock, MetricsPublisher, Observed, TokenBucket};
+use flowgate::{
+    Adapt, AdaptReport, AdaptWindow, AdaptiveLimit, AdaptiveMetrics, CallOutcome, FineLimit,
+    ManualClock, MetricsPublisher, Observed, Timestamp, TokenBucket,
+};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -209,4 +212,66 @@ fn limiters_of_one_name_add_up_and_without_a_recorder_nothing_happens() {
         kept.values("flowgate_wait_seconds limiter=both"),
         [0.0, 0.0]
     );
+}
+
+/// An algorithm that knows nothing before its first window.
+#[derive(Default)]
+struct Reporting(AdaptReport);
+
+impl Adapt for Reporting {
+    fn initial(&self) -> FineLimit {
+        FineLimit::whole(20)
+    }
+
+    fn on_window(&mut self, _: Timestamp, window: &AdaptWindow) -> FineLimit {
+        self.0.baseline_ns = Some(window.mean_latency_ns);
+        self.0.gradient_permille = Some(750);
+        FineLimit::whole(41).times(1, 2)
+    }
+
+    fn report(&self) -> AdaptReport {
+        self.0
+    }
+}
+
+#[test]
+fn the_state_of_an_adaptive_limit_is_published_under_its_names() {
+    let kept = Kept::default();
+    let time = ManualClock::new();
+    let limit = AdaptiveLimit::builder(Reporting::default())
+        .min_outcomes(2)
+        .clock(&time)
+        .build()
+        .expect("a limit");
+    let mut metrics = metrics::with_local_recorder(&kept, || AdaptiveMetrics::register("api"));
+    let value = |name: &str| kept.values(&format!("flowgate_{name} limiter=api"));
+    metrics.record(&limit.inspect());
+    assert_eq!(value("adaptive_limit"), [20.0]);
+    for of_latency in ["baseline_seconds", "gradient"] {
+        assert!(value(&format!("adaptive_{of_latency}")).is_empty());
+    }
+
+    let held: Vec<_> = (0..12)
+        .map(|_| limit.try_acquire().expect("a permit"))
+        .collect();
+    let mut held = held.into_iter();
+    time.advance(Duration::from_millis(100));
+    for permit in held.by_ref().take(10) {
+        permit.finish(CallOutcome::Success);
+    }
+    held.next().expect("two").finish(CallOutcome::Overload);
+    for _ in 0..2 {
+        metrics.record(&limit.inspect());
+        assert_eq!(value("adaptive_limit"), [20.5]);
+        assert_eq!(value("adaptive_in_flight"), [1.0]);
+        assert_eq!(value("waiting"), [0.0]);
+        assert_eq!(value("adaptive_baseline_seconds"), [0.1]);
+        assert_eq!(value("adaptive_gradient"), [0.75]);
+        assert_eq!(
+            kept.sum("flowgate_adaptive_overloads_total limiter=api"),
+            1.0
+        );
+    }
+    let described = kept.0.lock().unwrap().described.len();
+    assert_eq!(described, 6);
 }
