@@ -85,7 +85,7 @@ impl fmt::Display for LayerVerdict {
 /// use flowgate_tower::RefusalReason;
 ///
 /// assert_eq!(RefusalReason::OverLimit.name(), "over_limit");
-/// assert_eq!(RefusalReason::ALL.len(), 9);
+/// assert_eq!(RefusalReason::ALL.len(), 10);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -98,6 +98,8 @@ pub enum RefusalReason {
     Never,
     /// The queue has its maximum number of waiters ([`Denied::is_queue_full`]).
     QueueFull,
+    /// The request waited too long in a queue that persists ([`Denied::is_shed`]).
+    Shed,
     /// There is no room for another key ([`Denied::is_table_full`]).
     TableFull,
     /// The limiter is closed ([`Denied::is_closed`]).
@@ -112,11 +114,12 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::OverLimit,
         Self::Busy,
         Self::Never,
         Self::QueueFull,
+        Self::Shed,
         Self::TableFull,
         Self::Closed,
         Self::Outage,
@@ -124,14 +127,15 @@ impl RefusalReason {
         Self::Misconfigured,
     ];
 
-    /// Returns its name in metrics: `over_limit`, `busy`, `never`, `queue_full`, `table_full`, `closed`, `outage`, `no_key` or
-    /// `misconfigured`.
+    /// Returns its name in metrics: `over_limit`, `busy`, `never`, `queue_full`, `shed`, `table_full`, `closed`, `outage`,
+    /// `no_key` or `misconfigured`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OverLimit => "over_limit",
             Self::Busy => "busy",
             Self::Never => "never",
             Self::QueueFull => "queue_full",
+            Self::Shed => "shed",
             Self::TableFull => "table_full",
             Self::Closed => "closed",
             Self::Outage => "outage",
@@ -147,6 +151,7 @@ impl RefusalReason {
             Cause::Denied(denied) if denied.is_busy() => Self::Busy,
             Cause::Denied(denied) if denied.is_never() => Self::Never,
             Cause::Denied(denied) if denied.is_queue_full() => Self::QueueFull,
+            Cause::Denied(denied) if denied.is_shed() => Self::Shed,
             Cause::Denied(denied) if denied.is_table_full() => Self::TableFull,
             Cause::Denied(denied) if denied.is_closed() => Self::Closed,
             Cause::Denied(denied) if denied.is_outage() => Self::Outage,

@@ -42,7 +42,7 @@ impl<'a> Reason<'a> {
     pub(crate) fn status(&self) -> StatusCode {
         match self.cause {
             Cause::Denied(denied) => {
-                let is_servers = denied.is_busy() || denied.is_queue_full();
+                let is_servers = denied.is_busy() || denied.is_queue_full() || denied.is_shed();
                 if denied.is_table_full()
                     || denied.is_closed()
                     || denied.is_outage()
@@ -205,6 +205,8 @@ impl fmt::Display for Reason<'_> {
                     write!(f, "all permits of the limit `{name}` are in use")?;
                 } else if denied.is_queue_full() {
                     write!(f, "too many wait for the limit `{name}`")?;
+                } else if denied.is_shed() {
+                    write!(f, "the request waited too long for the limit `{name}`")?;
                 } else if denied.is_table_full() {
                     write!(f, "the limit `{name}` has no room for anybody new")?;
                 } else {

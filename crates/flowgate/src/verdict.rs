@@ -63,6 +63,8 @@ enum Reason {
     Throttled {
         wait_ns: u64,
     },
+    /// It waited too long in a queue that persists.
+    Shed,
     Closed,
     Cancelled,
     /// The limiter could not decide.
@@ -217,6 +219,11 @@ impl Denied {
         })
     }
 
+    /// A refusal of a waiter that has waited too long in a queue that persists.
+    pub(crate) const fn shed() -> Self {
+        Self(Reason::Shed)
+    }
+
     /// Creates a refusal because the limiter is closed and grants nothing anymore.
     ///
     /// ```
@@ -255,7 +262,7 @@ impl Denied {
     /// The result is `None` if no time is known:
     ///
     /// - the request can [never](Self::is_never) be granted;
-    /// - it depends on what other callers do ([`is_busy`](Self::is_busy));
+    /// - it depends on what other callers do ([`is_busy`](Self::is_busy), [`is_shed`](Self::is_shed));
     /// - the limiter is closed and grants nothing anymore ([`is_closed`](Self::is_closed)).
     ///
     /// If callers wait in the queue, the result includes the units that they ask for. It is then exact for token and leaky
@@ -288,6 +295,7 @@ impl Denied {
             Reason::Never { .. }
             | Reason::TooLate
             | Reason::Busy { .. }
+            | Reason::Shed
             | Reason::Closed
             | Reason::Cancelled
             | Reason::Outage => None,
@@ -360,6 +368,42 @@ impl Denied {
     #[inline]
     pub fn is_queue_full(&self) -> bool {
         matches!(self.0, Reason::LineFull { .. })
+    }
+
+    /// Reports whether the queue shed the waiter after too long a wait.
+    ///
+    /// [`Codel`](crate::Codel) is the rule. Only a queue with that rule sheds waiters.
+    ///
+    /// No time is known after which a retry is granted. It depends on when other callers return permits.
+    ///
+    /// ```
+    /// use flowgate::{Codel, ConcurrencyLimit, ManualClock};
+    /// use std::task::{Context, Poll, Waker};
+    /// use std::{future::Future, time::Duration};
+    ///
+    /// let time = ManualClock::new();
+    /// let limit = ConcurrencyLimit::builder(1).clock(&time).build()?;
+    /// limit.queue().set_codel(Codel::default());
+    ///
+    /// let mut held = limit.try_acquire()?;
+    /// let mut waits = [(); 3].map(|()| Box::pin(limit.acquire()));
+    /// let mut poll = |index: usize| waits[index].as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    /// assert!((0..3).all(|index| poll(index).is_pending()));
+    /// for index in 0..2 {
+    ///     time.advance(Duration::from_millis(101)); // an interval in which every delay is above 5 ms
+    ///     drop(held);
+    ///     let Poll::Ready(permit) = poll(index) else { panic!("it is granted") };
+    ///     held = permit?;
+    /// }
+    /// drop(held);
+    /// let Poll::Ready(Err(denied)) = poll(2) else { panic!("it is shed") };
+    /// assert!(denied.is_shed());
+    /// assert_eq!(denied.retry_after(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn is_shed(&self) -> bool {
+        matches!(self.0, Reason::Shed)
     }
 
     /// Reports whether a [`Keyed`](crate::Keyed) limiter had no room for another key.
@@ -477,6 +521,7 @@ impl fmt::Display for Denied {
                     "not sent, because the backend refuses too many requests; retry after {wait:?}"
                 )
             }
+            Reason::Shed => f.write_str("shed: it waited too long in a queue that persists"),
             Reason::Closed => f.write_str("closed: nothing is granted any more"),
             Reason::Cancelled => f.write_str("the wait was cancelled"),
             Reason::Outage => f.write_str("the limiter could not decide: its store did not answer"),
