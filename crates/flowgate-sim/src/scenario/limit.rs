@@ -12,9 +12,9 @@ use flowgate::{
 use serde::{Deserialize, Serialize};
 
 use super::ScenarioError;
+use super::waiting::Waiting;
 use crate::error::TextError;
 use crate::policy::LimiterPolicy;
-use crate::text::{duration, in_words};
 
 /// The most permits of a concurrency limit.
 const MAX_PERMITS: u32 = 1_000_000;
@@ -51,18 +51,22 @@ pub struct LimitConfig {
 /// | `adaptive gradient` | an [`AdaptiveLimit`](flowgate::AdaptiveLimit); also `aimd`, `bdp` and `vegas` |
 /// | `none` | no limit |
 ///
-/// Two settings may follow: `wait 500ms` lets requests wait, and `queue 50` limits how many do. After a limit for each key, `by
-/// user` names the field of a log that is the key.
+/// Settings may follow:
+///
+/// | setting | meaning |
+/// |---|---|
+/// | `wait 500ms` | requests wait, for at most 500 ms |
+/// | `queue 50` | at most 50 requests wait |
+/// | `order lifo` | the newest request is next; also `fifo`, and `adaptive-lifo` ([`Order`](flowgate::Order)) |
+/// | `codel 5ms` | the queue sheds by [`Codel`](flowgate::Codel); `5ms/1s` has another interval than 100 ms |
+/// | `by user` | after a limit for each key: the field of a log that is the key |
 ///
 /// An `aligned` window begins at the start of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LimiterText {
     kind: Kind,
-    /// How long a request waits at most; `None` if it does not wait.
-    wait: Option<Duration>,
-    /// How many requests wait at most; `None` for any number.
-    queue: Option<usize>,
+    waiting: Waiting,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -194,19 +198,15 @@ impl LimiterText {
             }
             Kind::Adaptive(algorithm) => {
                 let limit = AdaptiveLimit::builder(algorithm.build()).clock(time);
-                let policy = LimiterPolicy::adaptive(Arc::new(limit.build()?));
-                self.with_queue(policy)
+                LimiterPolicy::adaptive(Arc::new(limit.build()?))
             }
-            Kind::All(members) => self.all(members, time)?,
+            Kind::All(members) => Self::all(members, time)?,
         };
-        Ok(match self.wait {
-            Some(wait) => policy.wait(wait),
-            None => policy,
-        })
+        Ok(self.waiting.of(policy))
     }
 
     /// One limit, or a gate of several.
-    fn all(&self, members: &[Member], time: &ManualClock) -> Result<LimiterPolicy, Box<dyn Error>> {
+    fn all(members: &[Member], time: &ManualClock) -> Result<LimiterPolicy, Box<dyn Error>> {
         let policy = match members {
             [Member::Rate(config)] => LimiterPolicy::from_config(config, time)?,
             [Member::Concurrency(permits)] => {
@@ -228,14 +228,7 @@ impl LimiterText {
                 LimiterPolicy::gate(Arc::new(gate.build()?))
             }
         };
-        Ok(self.with_queue(policy))
-    }
-
-    fn with_queue(&self, policy: LimiterPolicy) -> LimiterPolicy {
-        match self.queue {
-            Some(queue) => policy.max_waiters(queue),
-            None => policy,
-        }
+        Ok(policy)
     }
 }
 
@@ -262,21 +255,16 @@ impl FromStr for LimiterText {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let error = |why: &str| TextError::new(text, why);
         let mut words: Vec<&str> = text.split_whitespace().collect();
-        let (mut wait, mut queue, mut by) = (None, None, None);
+        let (mut waiting, mut by) = (Waiting::default(), None);
         while let [.., what, value] = words[..] {
             match what {
-                "wait" if wait.is_none() => wait = Some(duration(value)?),
                 "by" if by.is_none() => by = Some(value.to_owned()),
-                "queue" if queue.is_none() => {
-                    let places = value.parse();
-                    let why = "a queue has a whole number of places, such as 'queue 50'";
-                    queue = Some(places.map_err(|_| error(why))?);
-                }
+                _ if waiting.read(what, value)? => {}
                 _ => break,
             }
             words.truncate(words.len() - 2);
         }
-        if queue.is_some() && wait.is_none() {
+        if waiting.has_rules() && !waiting.is_allowed() {
             return Err(error("a queue needs a longest wait, such as 'wait 1s'"));
         }
         let limiter = words.join(" ");
@@ -289,9 +277,9 @@ impl FromStr for LimiterText {
             Some(&"keyed") if words.contains(&"+") => {
                 return Err(error("a limit for each key stands alone; remove '+'"));
             }
-            Some(&"keyed") if queue.is_some() => {
+            Some(&"keyed") if waiting.has_rules() => {
                 return Err(error(
-                    "a limit for each key has no queue to bound; remove 'queue'",
+                    "a limit for each key has no queue with rules; remove 'queue', 'order' and 'codel'",
                 ));
             }
             Some(&"keyed") => Kind::Keyed {
@@ -312,7 +300,7 @@ impl FromStr for LimiterText {
             }
             Some(_) => Kind::All(limiter.split(" + ").map(member).collect::<Result<_, _>>()?),
         };
-        Ok(Self { kind, wait, queue })
+        Ok(Self { kind, waiting })
     }
 }
 
@@ -364,13 +352,7 @@ impl fmt::Display for LimiterText {
                 f.write_str(&members.join(" + "))?;
             }
         }
-        if let Some(wait) = self.wait {
-            write!(f, " wait {}", in_words(wait))?;
-        }
-        match self.queue {
-            Some(queue) => write!(f, " queue {queue}"),
-            None => Ok(()),
-        }
+        self.waiting.fmt(f)
     }
 }
 
@@ -404,6 +386,9 @@ mod tests {
             "concurrency 40 wait 1m",
             "adaptive gradient wait 100ms queue 50",
             "adaptive vegas",
+            "concurrency 40 wait 1s order adaptive-lifo codel 5ms",
+            "concurrency 40 wait 1s queue 50 order lifo codel 20ms/1s",
+            "adaptive gradient wait 1s order fifo",
             "keyed token 10/s burst 30 by ip wait 2s",
             "token 100/s + concurrency 20 wait 500ms queue 10",
         ] {
@@ -428,6 +413,11 @@ mod tests {
             ("keyed sliding 5/s", "sliding"),
             ("keyed token 5/s + token 9/s", "remove '+'"),
             ("keyed token 5/s wait 1s queue 5", "remove 'queue'"),
+            ("keyed token 5/s wait 1s codel 5ms", "and 'codel'"),
+            ("concurrency 5 order lifo", "longest wait"),
+            ("concurrency 5 wait 1s order last", "'order lifo'"),
+            ("concurrency 5 wait 1s codel 1s", "1 to 99999999"),
+            ("concurrency 5 wait 1s codel soon", "soon"),
             ("token 5/s by ip", "write 'keyed'"),
             ("adaptive magic", "write 'adaptive gradient'"),
             ("adaptive gradient + token 5/s", "write 'adaptive gradient'"),
