@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate::{
-    Acquire, Adapt, AdaptiveLimit, AnyKeyed, CallOutcome, ConcurrencyLimit, Denied, FixedWindow,
-    Gate, Keyed, KeyedAlgorithm, KeyedError, KeyedGate, KeyedLimiterConfig, Limiter, LimiterConfig,
-    LimiterKind, ManualClock, OwnedAdaptivePermit, OwnedPermit, Permit, Quota, QuotaError,
-    Timestamp,
+    Acquire, Adapt, AdaptiveLimit, AnyKeyed, CallOutcome, Codel, ConcurrencyLimit, Denied,
+    FixedWindow, Gate, Keyed, KeyedAlgorithm, KeyedError, KeyedGate, KeyedLimiterConfig, Limiter,
+    LimiterConfig, LimiterKind, ManualClock, Order, OwnedAdaptivePermit, OwnedPermit, Permit,
+    Quota, QuotaError, Timestamp, WaitQueue,
 };
 
 use crate::bound::AdmissionBound;
@@ -254,11 +254,25 @@ impl LimiterPolicy {
 
     /// Sets how many requests may wait (default: a million). A limit for each key keeps its own bound.
     pub fn max_waiters(self, requests: usize) -> Self {
+        self.with_queue(|queue| queue.set_max_waiters(requests))
+    }
+
+    /// Sets the order in which requests wait (default: FIFO). Those of a limit for each key wait in FIFO order.
+    pub fn order(self, order: Order) -> Self {
+        self.with_queue(|queue| queue.set_order(order))
+    }
+
+    /// Sets the rule by which a queue that persists sheds requests (default: none). A limit for each key sheds none.
+    pub fn codel(self, codel: Codel) -> Self {
+        self.with_queue(|queue| queue.set_codel(codel))
+    }
+
+    fn with_queue(self, set: impl FnOnce(WaitQueue<'_>) -> WaitQueue<'_>) -> Self {
         match &self.limiter {
-            AnyLimiter::Rate(limiter) => _ = limiter.queue().set_max_waiters(requests),
-            AnyLimiter::Concurrency(limit) => _ = limit.queue().set_max_waiters(requests),
-            AnyLimiter::Gate(gate) => _ = gate.queue().set_max_waiters(requests),
-            AnyLimiter::Adaptive(limit) => _ = limit.queue().set_max_waiters(requests),
+            AnyLimiter::Rate(limiter) => _ = set(limiter.queue()),
+            AnyLimiter::Concurrency(limit) => _ = set(limit.queue()),
+            AnyLimiter::Gate(gate) => _ = set(gate.queue()),
+            AnyLimiter::Adaptive(limit) => _ = set(limit.queue()),
             AnyLimiter::Keyed(_) | AnyLimiter::KeyedGate(_) => {}
         }
         self

@@ -98,13 +98,15 @@ pub enum RefusalReason {
     Never,
     /// The queue has its maximum number of waiters ([`Denied::is_queue_full`]).
     QueueFull,
+    /// The request waited too long in a queue that persists ([`Denied::is_shed`]).
+    Shed,
     /// There is no room for another key ([`Denied::is_table_full`]).
     TableFull,
     /// The limiter is closed ([`Denied::is_closed`]).
     Closed,
     /// The limiter could not decide ([`Denied::is_outage`]).
     Outage,
-    /// More important requests go first ([`Denied::is_shed`]).
+    /// More important requests go first ([`Denied::is_low_priority`]).
     Priority,
     /// The request has no key, or a key that cannot be read.
     NoKey,
@@ -114,11 +116,12 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::OverLimit,
         Self::Busy,
         Self::Never,
         Self::QueueFull,
+        Self::Shed,
         Self::TableFull,
         Self::Closed,
         Self::Outage,
@@ -127,14 +130,15 @@ impl RefusalReason {
         Self::Misconfigured,
     ];
 
-    /// Returns its name in metrics: `over_limit`, `busy`, `never`, `queue_full`, `table_full`, `closed`, `outage`, `priority`, `no_key` or
-    /// `misconfigured`.
+    /// Returns its name in metrics: `over_limit`, `busy`, `never`, `queue_full`, `shed`, `table_full`, `closed`, `outage`, `priority`,
+    /// `no_key` or `misconfigured`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OverLimit => "over_limit",
             Self::Busy => "busy",
             Self::Never => "never",
             Self::QueueFull => "queue_full",
+            Self::Shed => "shed",
             Self::TableFull => "table_full",
             Self::Closed => "closed",
             Self::Outage => "outage",
@@ -151,9 +155,10 @@ impl RefusalReason {
             Cause::Denied(denied) if denied.is_busy() => Self::Busy,
             Cause::Denied(denied) if denied.is_never() => Self::Never,
             Cause::Denied(denied) if denied.is_queue_full() => Self::QueueFull,
+            Cause::Denied(denied) if denied.is_shed() => Self::Shed,
             Cause::Denied(denied) if denied.is_table_full() => Self::TableFull,
             Cause::Denied(denied) if denied.is_closed() => Self::Closed,
-            Cause::Denied(denied) if denied.is_shed() => Self::Priority,
+            Cause::Denied(denied) if denied.is_low_priority() => Self::Priority,
             Cause::Denied(denied) if denied.is_outage() => Self::Outage,
             Cause::Denied(_) => Self::OverLimit,
         }

@@ -42,12 +42,12 @@ impl<'a> Reason<'a> {
     pub(crate) fn status(&self) -> StatusCode {
         match self.cause {
             Cause::Denied(denied) => {
-                let is_servers = denied.is_busy() || denied.is_queue_full();
+                let is_servers = denied.is_busy() || denied.is_queue_full() || denied.is_shed();
                 if denied.is_table_full()
                     || denied.is_closed()
                     || denied.is_outage()
                     || denied.is_throttled()
-                    || denied.is_shed()
+                    || denied.is_low_priority()
                     || is_servers && !self.is_the_clients
                 {
                     StatusCode::SERVICE_UNAVAILABLE
@@ -202,12 +202,14 @@ impl fmt::Display for Reason<'_> {
                     write!(f, "the limit `{name}` is closed")?;
                 } else if denied.is_throttled() {
                     write!(f, "the backend of `{name}` refuses too many requests")?;
-                } else if denied.is_shed() {
+                } else if denied.is_low_priority() {
                     write!(f, "more important requests go first at `{name}`")?;
                 } else if denied.is_busy() {
                     write!(f, "all permits of the limit `{name}` are in use")?;
                 } else if denied.is_queue_full() {
                     write!(f, "too many wait for the limit `{name}`")?;
+                } else if denied.is_shed() {
+                    write!(f, "the request waited too long for the limit `{name}`")?;
                 } else if denied.is_table_full() {
                     write!(f, "the limit `{name}` has no room for anybody new")?;
                 } else {

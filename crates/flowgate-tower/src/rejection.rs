@@ -16,7 +16,7 @@ use std::time::Duration;
 /// |---|---|---|
 /// | over a rate, or the client's own limit of concurrency | `429 Too Many Requests` | `RESOURCE_EXHAUSTED` |
 /// | a limit of concurrency that all share is busy, or its queue is full | `503 Service Unavailable` | `UNAVAILABLE` |
-/// | [shed](Denied::is_shed), because more important requests go first | `503 Service Unavailable` | `UNAVAILABLE` |
+/// | [shed](Denied::is_low_priority), because more important requests go first | `503 Service Unavailable` | `UNAVAILABLE` |
 /// | no room for another key, or the limiter is closed | `503 Service Unavailable` | `UNAVAILABLE` |
 /// | a limiter of your own had an [outage](Denied::outage) | `503 Service Unavailable` | `UNAVAILABLE` |
 /// | no key, or one that cannot be read | `400 Bad Request` | `INVALID_ARGUMENT` |

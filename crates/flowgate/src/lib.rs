@@ -192,7 +192,8 @@ pub use limiter::{
     Reservation, Snapshot,
 };
 pub use queue::{
-    Acquirable, Acquire, CancelHandle, Deadline, Grant, Order, Precision, Spacing, Ticks, WaitQueue,
+    Acquirable, Acquire, CancelHandle, Codel, Deadline, Grant, Order, Precision, Spacing, Ticks,
+    WaitQueue,
 };
 pub use quota::policy::Policy;
 pub use quota::{Quota, QuotaError, Quotas};

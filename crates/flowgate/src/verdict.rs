@@ -64,9 +64,11 @@ enum Reason {
         wait_ns: u64,
     },
     /// More important requests go first; `wait_ns` is not 0.
-    Shed {
+    LowPriority {
         wait_ns: u64,
     },
+    /// It waited too long in a queue that persists.
+    Shed,
     Closed,
     Cancelled,
     /// The limiter could not decide.
@@ -222,10 +224,15 @@ impl Denied {
     }
 
     /// A refusal because more important requests go first. The threshold is judged again after `wait_ns`.
-    pub(crate) fn shed(wait_ns: u64) -> Self {
-        Self(Reason::Shed {
+    pub(crate) fn low_priority(wait_ns: u64) -> Self {
+        Self(Reason::LowPriority {
             wait_ns: wait_ns.max(1),
         })
+    }
+
+    /// A refusal of a waiter that has waited too long in a queue that persists.
+    pub(crate) const fn shed() -> Self {
+        Self(Reason::Shed)
     }
 
     /// Creates a refusal because the limiter is closed and grants nothing anymore.
@@ -266,7 +273,7 @@ impl Denied {
     /// The result is `None` if no time is known:
     ///
     /// - the request can [never](Self::is_never) be granted;
-    /// - it depends on what other callers do ([`is_busy`](Self::is_busy));
+    /// - it depends on what other callers do ([`is_busy`](Self::is_busy), [`is_shed`](Self::is_shed));
     /// - the limiter is closed and grants nothing anymore ([`is_closed`](Self::is_closed)).
     ///
     /// If callers wait in the queue, the result includes the units that they ask for. It is then exact for token and leaky
@@ -297,10 +304,11 @@ impl Denied {
             Reason::LineFull { wait_ns }
             | Reason::TableFull { wait_ns }
             | Reason::Throttled { wait_ns }
-            | Reason::Shed { wait_ns } => Some(Duration::from_nanos(wait_ns)),
+            | Reason::LowPriority { wait_ns } => Some(Duration::from_nanos(wait_ns)),
             Reason::Never { .. }
             | Reason::TooLate
             | Reason::Busy { .. }
+            | Reason::Shed
             | Reason::Closed
             | Reason::Cancelled
             | Reason::Outage => None,
@@ -375,6 +383,42 @@ impl Denied {
         matches!(self.0, Reason::LineFull { .. })
     }
 
+    /// Reports whether the queue shed the waiter after too long a wait.
+    ///
+    /// [`Codel`](crate::Codel) is the rule. Only a queue with that rule sheds waiters.
+    ///
+    /// No time is known after which a retry is granted. It depends on when other callers return permits.
+    ///
+    /// ```
+    /// use flowgate::{Codel, ConcurrencyLimit, ManualClock};
+    /// use std::task::{Context, Poll, Waker};
+    /// use std::{future::Future, time::Duration};
+    ///
+    /// let time = ManualClock::new();
+    /// let limit = ConcurrencyLimit::builder(1).clock(&time).build()?;
+    /// limit.queue().set_codel(Codel::default());
+    ///
+    /// let mut held = limit.try_acquire()?;
+    /// let mut waits = [(); 3].map(|()| Box::pin(limit.acquire()));
+    /// let mut poll = |index: usize| waits[index].as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    /// assert!((0..3).all(|index| poll(index).is_pending()));
+    /// for index in 0..2 {
+    ///     time.advance(Duration::from_millis(101)); // an interval in which every delay is above 5 ms
+    ///     drop(held);
+    ///     let Poll::Ready(permit) = poll(index) else { panic!("it is granted") };
+    ///     held = permit?;
+    /// }
+    /// drop(held);
+    /// let Poll::Ready(Err(denied)) = poll(2) else { panic!("it is shed") };
+    /// assert!(denied.is_shed());
+    /// assert_eq!(denied.retry_after(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn is_shed(&self) -> bool {
+        matches!(self.0, Reason::Shed)
+    }
+
     /// Reports whether a [`Keyed`](crate::Keyed) limiter had no room for another key.
     ///
     /// [`retry_after`](Self::retry_after) is then the time until the first of the keys that occupy the place becomes inactive.
@@ -420,13 +464,13 @@ impl Denied {
     /// }
     /// time.advance(Duration::from_millis(100));
     /// let denied = (0..20).find_map(|_| shedder.try_admit(0).err()).expect("a part is shed");
-    /// assert!(denied.is_shed());
+    /// assert!(denied.is_low_priority());
     /// assert!(shedder.try_admit(1).is_ok());
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn is_shed(&self) -> bool {
-        matches!(self.0, Reason::Shed { .. })
+    pub fn is_low_priority(&self) -> bool {
+        matches!(self.0, Reason::LowPriority { .. })
     }
 
     /// Reports whether the limiter has been closed, so that it grants nothing anymore.
@@ -512,13 +556,14 @@ impl fmt::Display for Denied {
                     "not sent, because the backend refuses too many requests; retry after {wait:?}"
                 )
             }
-            Reason::Shed { .. } => {
+            Reason::LowPriority { .. } => {
                 let wait = self.retry_after().unwrap_or_default();
                 write!(
                     f,
                     "shed, because more important requests go first; retry after {wait:?}"
                 )
             }
+            Reason::Shed => f.write_str("shed: it waited too long in a queue that persists"),
             Reason::Closed => f.write_str("closed: nothing is granted any more"),
             Reason::Cancelled => f.write_str("the wait was cancelled"),
             Reason::Outage => f.write_str("the limiter could not decide: its store did not answer"),

@@ -44,6 +44,9 @@ Limiters (--limiter): a text of flowgate serve --limiter, and
   'token 100/s + concurrency 40'      both: all admit, or none; one of them may
                                       be keyed: 'keyed token 9/s + token 100/s'
   'token 100/s wait 500ms queue 50'   up to 50 requests wait, for at most 500 ms
+  'concurrency 40 wait 1s order lifo codel 5ms'
+                                      the newest first; also 'adaptive-lifo';
+                                      waits over 10 ms are shed under overload
   'adaptive gradient'                 a concurrency limit that finds its number
   none                                no limit
 

@@ -40,8 +40,8 @@ const BOUNDS: [(Duration, &str); 14] = [
 /// | `flowgate.waiting` | up-down counter of operations | `flowgate.limiter` |
 /// | `flowgate.waits` | counter of operations | `flowgate.limiter`, `le` |
 ///
-/// The reasons have the names of the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `closed`,
-/// `deadline`, `cancelled`, `table_full`. All instruments are observable: the limiter's operations cost no more than
+/// The reasons have the names of the fields of [`Refusals`]: `over_limit`, `busy`, `never`, `queue_full`, `shed`,
+/// `closed`, `deadline`, `cancelled`, `table_full`. All instruments are observable: the limiter's operations cost no more than
 /// without them, and several readers do not affect each other.
 ///
 /// `read` returns the limiter's counts and waits. It is called once for each metric, so it should hold an `Arc` of the

@@ -66,6 +66,7 @@ fn each_count_is_observed_under_its_name() {
         ("busy", 0),
         ("never", 1),
         ("queue_full", 0),
+        ("shed", 0),
         ("closed", 0),
         ("deadline", 0),
         ("cancelled", 0),
@@ -77,7 +78,7 @@ fn each_count_is_observed_under_its_name() {
     assert_eq!(values["flowgate.waiting flowgate.limiter=api"], (1, false));
     let waits = "flowgate.waits flowgate.limiter=api le=+Inf";
     assert_eq!(values[waits], (0, true));
-    assert_eq!(values.len(), 3 + 8 + 1 + 14);
+    assert_eq!(values.len(), 3 + 9 + 1 + 14);
 
     time.advance(Duration::from_millis(10));
     assert!(wait.as_mut().poll(&mut context).is_ready());

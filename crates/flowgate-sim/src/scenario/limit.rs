@@ -11,9 +11,10 @@ use flowgate::{
 use serde::{Deserialize, Serialize};
 
 use super::ScenarioError;
+use super::waiting::Waiting;
 use crate::error::TextError;
 use crate::policy::{LimiterPolicy, keyed_limiter, rate_limiter};
-use crate::text::{duration, in_words, serde_by_text};
+use crate::text::serde_by_text;
 
 /// The most permits of a concurrency limit.
 const MAX_PERMITS: u32 = 1_000_000;
@@ -50,17 +51,21 @@ pub struct LimitConfig {
 /// | `adaptive gradient` | an [`AdaptiveLimit`](flowgate::AdaptiveLimit); also `aimd`, `bdp` and `vegas` |
 /// | `none` | no limit |
 ///
-/// Two settings may follow: `wait 500ms` lets requests wait, and `queue 50` limits how many do. After a limit for each key, `by
-/// user` names the field of a log that is the key.
+/// Settings may follow:
+///
+/// | setting | meaning |
+/// |---|---|
+/// | `wait 500ms` | requests wait, for at most 500 ms |
+/// | `queue 50` | at most 50 requests wait |
+/// | `order lifo` | the newest request is next; also `fifo`, and `adaptive-lifo` ([`Order`](flowgate::Order)) |
+/// | `codel 5ms` | the queue sheds by [`Codel`](flowgate::Codel); `5ms/1s` has another interval than 100 ms |
+/// | `by user` | after a limit for each key: the field of a log that is the key |
 ///
 /// An `aligned` window begins at the start of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimiterText {
     kind: Kind,
-    /// How long a request waits at most; `None` if it does not wait.
-    wait: Option<Duration>,
-    /// How many requests wait at most; `None` for any number.
-    queue: Option<usize>,
+    waiting: Waiting,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -211,18 +216,7 @@ impl LimiterText {
                 all(members, time, keys)?
             }
         };
-        let policy = self.with_queue(policy);
-        Ok(match self.wait {
-            Some(wait) => policy.wait(wait),
-            None => policy,
-        })
-    }
-
-    fn with_queue(&self, policy: LimiterPolicy) -> LimiterPolicy {
-        match self.queue {
-            Some(queue) => policy.max_waiters(queue),
-            None => policy,
-        }
+        Ok(self.waiting.of(policy))
     }
 }
 
@@ -285,23 +279,18 @@ impl FromStr for LimiterText {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let error = |why: &str| TextError::new(text, why);
         let mut words: Vec<&str> = text.split_whitespace().collect();
-        let (mut wait, mut queue, mut by) = (None, None, None);
+        let (mut waiting, mut by) = (Waiting::default(), None);
         while let [.., what, value] = words[..] {
             match what {
-                "wait" if wait.is_none() => wait = Some(duration(value)?),
                 "by" if by.is_none() => by = Some(value),
-                "queue" if queue.is_none() => {
-                    let places = value.parse();
-                    let why = "a queue has a whole number of places, such as 'queue 50'";
-                    queue = Some(places.map_err(|_| error(why))?);
-                }
+                _ if waiting.read(what, value)? => {}
                 _ => break,
             }
             words.truncate(words.len() - 2);
         }
         // It belongs to the limit before the settings.
         words.extend(by.into_iter().flat_map(|field| ["by", field]));
-        if queue.is_some() && wait.is_none() {
+        if waiting.has_rules() && !waiting.is_allowed() {
             return Err(error("a queue needs a longest wait, such as 'wait 1s'"));
         }
         let kind = match words.first() {
@@ -322,12 +311,12 @@ impl FromStr for LimiterText {
                 Kind::All(members.collect::<Result<_, _>>()?)
             }
         };
-        let limiter = Self { kind, wait, queue };
+        let limiter = Self { kind, waiting };
         match limiter.fields().count() {
             0 => Ok(limiter),
-            1 if queue.is_none() => Ok(limiter),
+            1 if !limiter.waiting.has_rules() => Ok(limiter),
             1 => Err(error(
-                "a limit for each key has no queue to bound; remove 'queue'",
+                "a limit for each key has no queue with rules; remove 'queue', 'order' and 'codel'",
             )),
             _ => Err(error(
                 "only one of the limits can be for each key; remove a 'keyed'",
@@ -395,13 +384,7 @@ impl fmt::Display for LimiterText {
                 f.write_str(&members.join(" + "))?;
             }
         }
-        if let Some(wait) = self.wait {
-            write!(f, " wait {}", in_words(wait))?;
-        }
-        match self.queue {
-            Some(queue) => write!(f, " queue {queue}"),
-            None => Ok(()),
-        }
+        self.waiting.fmt(f)
     }
 }
 
@@ -423,6 +406,9 @@ mod tests {
             "concurrency 40 wait 1m",
             "adaptive gradient wait 100ms queue 50",
             "adaptive vegas",
+            "concurrency 40 wait 1s order adaptive-lifo codel 5ms",
+            "concurrency 40 wait 1s queue 50 order lifo codel 20ms/1s",
+            "adaptive gradient wait 1s order fifo",
             "keyed token 10/s burst 30 by ip wait 2s",
             "token 100/s + concurrency 20 wait 500ms queue 10",
             "keyed token 10/s burst 30 by ip + concurrency 50 wait 2s",
@@ -469,6 +455,11 @@ mod tests {
             ("keyed token 5/s by ip by user", "by"),
             ("token 5/s + adaptive gradient", "adaptive"),
             ("keyed token 5/s wait 1s queue 5", "remove 'queue'"),
+            ("keyed token 5/s wait 1s codel 5ms", "and 'codel'"),
+            ("concurrency 5 order lifo", "longest wait"),
+            ("concurrency 5 wait 1s order last", "'order lifo'"),
+            ("concurrency 5 wait 1s codel 1s", "1 to 99999999"),
+            ("concurrency 5 wait 1s codel soon", "soon"),
             ("token 5/s by ip", "write 'keyed'"),
             ("adaptive magic", "write 'adaptive gradient'"),
             ("adaptive gradient + token 5/s", "write 'adaptive gradient'"),

@@ -11,6 +11,7 @@ mod error;
 mod limit;
 mod prepared;
 mod reading;
+mod waiting;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ mod golden;
 mod limiters;
 mod logs;
 mod oracles;
+mod overload;
 mod retry_storm;
 mod scenarios;
 mod suggestions;

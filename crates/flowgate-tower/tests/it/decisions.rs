@@ -118,7 +118,7 @@ fn a_refusal_has_one_reason() {
     }
     let counts = layer.counts().get();
     let by_reason = RefusalReason::ALL.map(|reason| counts.refused_for(reason));
-    assert_eq!(by_reason, [1, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
+    assert_eq!(by_reason, [1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0]);
     assert_eq!(by_reason.iter().sum::<u64>(), counts.refused);
 
     let busy = LimitLayer::new(ConcurrencyLimit::new(0));

@@ -3,11 +3,12 @@
 use axum::Router;
 use axum::extract::State;
 use axum::response::IntoResponse;
-use flowgate::{ConcurrencyLimit, Denied, Gate, ManualClock, Quota, TokenBucket};
+use flowgate::{Codel, ConcurrencyLimit, Denied, Gate, ManualClock, Quota, TokenBucket};
 use flowgate_tower::{GrpcCode, Headers, LimitLayer, Refusal, Reset};
 use http::{HeaderMap, Response, StatusCode};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tower::Layer;
 
@@ -73,6 +74,36 @@ fn a_refusal_is_the_layers_rejection() {
             assert_eq!(without(&metadata), without(grpc.headers()));
         }
     }
+}
+
+/// The server is overloaded, whoever the client is, and the time of a retry is not known.
+#[test]
+fn a_waiter_that_was_shed_is_refused_by_the_server() {
+    let time = ManualClock::new();
+    let limit = ConcurrencyLimit::builder(1).clock(&time).build();
+    let limit = limit.expect("a limit");
+    limit.queue().set_codel(Codel::default());
+    let mut held = limit.try_acquire();
+    let mut waits = [(); 3].map(|()| Box::pin(limit.acquire()));
+    let mut poll = |index: usize| {
+        let mut context = Context::from_waker(Waker::noop());
+        waits[index].as_mut().poll(&mut context)
+    };
+    assert!((0..3).all(|index| poll(index).is_pending()));
+    for (index, ms) in [101, 101, 0].into_iter().enumerate() {
+        time.advance(Duration::from_millis(ms));
+        drop(held);
+        let Poll::Ready(answer) = poll(index) else {
+            panic!("it has an answer");
+        };
+        held = answer;
+    }
+    let refusal = Refusal::from(denied(held)).name("all");
+    assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        refusal.to_string(),
+        "the request waited too long for the limit `all`"
+    );
 }
 
 fn denied<T>(answer: Result<T, Denied>) -> Denied {

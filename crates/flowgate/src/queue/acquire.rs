@@ -238,6 +238,7 @@ impl<W: Acquirable> Acquire<W> {
     /// - [`is_never`](Denied::is_never): the request can never be granted.
     /// - [`retry_after`](Denied::retry_after) or [`is_busy`](Denied::is_busy): it misses its deadline.
     /// - [`is_queue_full`](Denied::is_queue_full): the queue is full.
+    /// - [`is_shed`](Denied::is_shed): the queue sheds waiters under overload.
     /// - [`is_closed`](Denied::is_closed): the limiter is closed.
     /// - [`is_cancelled`](Denied::is_cancelled): a handle ended the wait.
     #[cfg(all(feature = "std", not(flowgate_loom)))]

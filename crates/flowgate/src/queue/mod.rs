@@ -83,6 +83,7 @@ mod acquire;
 mod active;
 mod cancel;
 mod change;
+mod codel;
 mod deadline;
 mod grant;
 #[cfg(all(test, flowgate_loom))]
@@ -103,6 +104,7 @@ mod waiters;
 
 pub use acquire::{Acquirable, Acquire};
 pub use cancel::CancelHandle;
+pub use codel::Codel;
 pub use deadline::Deadline;
 pub use grant::Grant;
 #[cfg(all(feature = "std", not(flowgate_loom)))]

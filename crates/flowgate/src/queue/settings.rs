@@ -5,10 +5,9 @@ use core::time::Duration;
 /// The order in which waiters are served.
 /// ```
 /// use flowgate::{ConcurrencyLimit, Order};
-/// use std::time::Duration;
 ///
 /// let limit = ConcurrencyLimit::new(10);
-/// limit.queue().set_order(Order::AdaptiveLifo { after: Duration::from_millis(100) }).set_max_waiters(1000);
+/// limit.queue().set_order(Order::adaptive_lifo()).set_max_waiters(1000);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -19,8 +18,11 @@ pub enum Order {
     /// Last in, first out: under overload, some waiters are served in time, where all would be late in order of arrival. A
     /// full queue refuses the oldest waiter, not the new caller.
     Lifo,
-    /// [`Fifo`](Self::Fifo) while the queue is sometimes empty, [`Lifo`](Self::Lifo) while it has not been empty for `after`
-    /// (Facebook's *adaptive LIFO*).
+    /// [`Fifo`](Self::Fifo) while the queue is sometimes empty, [`Lifo`](Self::Lifo) while it has not been empty for longer than
+    /// `after`. A full queue refuses the oldest waiter, in both phases.
+    ///
+    /// Facebook calls this *adaptive LIFO* ([Fail at Scale](https://queue.acm.org/detail.cfm?id=2839461), ACM Queue 13(8),
+    /// 2015).
     AdaptiveLifo {
         /// How long there must have been waiters.
         after: Duration,
@@ -28,6 +30,28 @@ pub enum Order {
     /// New requests take what is available, ahead of all waiters. Waiters are served in order of arrival. Throughput is
     /// higher where permits are held briefly, but a large request can wait forever.
     Barging,
+}
+
+impl Order {
+    /// Returns adaptive LIFO with the usual interval of 100 ms.
+    ///
+    /// ```
+    /// use flowgate::Order;
+    /// use std::time::Duration;
+    ///
+    /// assert_eq!(Order::adaptive_lifo(), Order::AdaptiveLifo { after: Duration::from_millis(100) });
+    /// ```
+    #[must_use]
+    pub const fn adaptive_lifo() -> Self {
+        Self::AdaptiveLifo {
+            after: Duration::from_millis(100),
+        }
+    }
+
+    /// Whether a full queue refuses its oldest waiter, and not the new caller.
+    pub(super) fn evicts_oldest(self) -> bool {
+        matches!(self, Self::Lifo | Self::AdaptiveLifo { .. })
+    }
 }
 
 /// The punctuality of waits, and what it may cost.

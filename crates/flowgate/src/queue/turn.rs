@@ -186,7 +186,7 @@ impl Turn {
             Spacing::Scheduled => self.since_ns.unwrap_or(now_ns).min(now_ns),
             Spacing::AtLeast => now_ns,
         };
-        let request = Request {
+        let mut request = Request {
             units,
             is_token: self.units.is_none(),
             since_ns,
@@ -231,6 +231,7 @@ impl Turn {
         }
         if !is_dated && state.tells_time() {
             now_ns = supply.clock().now().as_nanos();
+            request.since_ns = now_ns;
         }
         let Some(ticket) = state.enter(supply, now_ns, request, waker) else {
             return Poll::Ready(Some(Err(Denied::queue_full(None))));
@@ -253,12 +254,21 @@ impl Turn {
                 return Poll::Ready(visit.collect(state, now_ns));
             }
         }
-        if let Err(denied) = state.may_stay(supply, place, now_ns) {
-            self.stage = Stage::Over;
-            let (_own, _) = state.leave(place, now_ns);
-            let state = visit.serve(state, now_ns, None);
-            active.end(state);
-            return Poll::Ready(Some(Err(denied)));
+        match state.may_stay(supply, place, now_ns) {
+            Err(denied) => {
+                self.stage = Stage::Over;
+                let (_own, _) = state.leave(place, now_ns);
+                let state = visit.serve(state, now_ns, None);
+                active.end(state);
+                return Poll::Ready(Some(Err(denied)));
+            }
+            Ok(false) => {}
+            Ok(true) => {
+                state = visit.serve(state, now_ns, Some(ticket));
+                if visit.is_over(&state) {
+                    return Poll::Ready(visit.collect(state, now_ns));
+                }
+            }
         }
         visit.stay(state, now_ns)
     }

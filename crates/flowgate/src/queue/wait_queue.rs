@@ -1,4 +1,6 @@
-use super::{Order, Precision, Supply, active};
+use super::codel::Shedding;
+use super::{Codel, Order, Precision, Supply, active};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -16,6 +18,7 @@ use core::time::Duration;
 /// | [`set_precision`](Self::set_precision) | [`Precision::Normal`] |
 /// | [`set_max_waiters`](Self::set_max_waiters) | 1,000,000 |
 /// | [`set_max_units`](Self::set_max_units), [`set_max_wait`](Self::set_max_wait) | without a bound |
+/// | [`set_codel`](Self::set_codel) | sheds no waiters |
 ///
 /// ```
 /// use flowgate::{Order, TokenBucket};
@@ -86,8 +89,9 @@ impl<'a> WaitQueue<'a> {
 
     /// Sets the maximum number of waiters: 0 to 4,294,967,294.
     ///
-    /// A caller that would exceed it is refused with [`is_queue_full`](crate::Denied::is_queue_full); under [`Order::Lifo`],
-    /// the oldest waiter is refused instead. A new maximum removes no waiters from the queue.
+    /// A caller that would exceed it is refused with [`is_queue_full`](crate::Denied::is_queue_full). Under [`Order::Lifo`] and
+    /// [`Order::AdaptiveLifo`], the new caller enters, and the oldest waiter is refused instead. A new maximum removes no waiters
+    /// from the queue.
     ///
     /// ```
     /// # use flowgate::LeakyBucket;
@@ -126,6 +130,29 @@ impl<'a> WaitQueue<'a> {
         self.change(|rules| rules.max_wait_ns = wait_ns)
     }
 
+    /// Sets the rule by which a queue that persists sheds waiters (default: none). `None` turns it off.
+    ///
+    /// A waiter that has waited too long by that rule is refused when it could be granted. It gets
+    /// [`is_shed`](crate::Denied::is_shed). The units go to the next waiter.
+    ///
+    /// CoDel is for limits whose waits are not known in advance: a [`ConcurrencyLimit`](crate::ConcurrencyLimit), an
+    /// [`AdaptiveLimit`](crate::AdaptiveLimit), or a [`Gate`](crate::Gate) that contains one. A rate limiter computes the wait of
+    /// a new caller. [`set_max_wait`](Self::set_max_wait) refuses the caller before it waits.
+    ///
+    /// ```
+    /// use flowgate::{Codel, ConcurrencyLimit, Order};
+    ///
+    /// let limit = ConcurrencyLimit::new(20);
+    /// limit.queue().set_order(Order::adaptive_lifo()).set_codel(Codel::default());
+    /// limit.queue().set_codel(None); // sheds no waiters
+    /// ```
+    pub fn set_codel(self, codel: impl Into<Option<Codel>>) -> Self {
+        let codel = codel.into();
+        self.change_state(|state, now_ns| {
+            state.shedding = codel.map(|codel| Box::new(Shedding::new(codel, now_ns)));
+        })
+    }
+
     /// Closes the limiter for good.
     ///
     /// All waiters are refused with [`is_closed`](crate::Denied::is_closed), and so are all later calls that acquire
@@ -153,10 +180,14 @@ impl<'a> WaitQueue<'a> {
     }
 
     fn change(self, change: impl FnOnce(&mut super::settings::Settings)) -> Self {
+        self.change_state(|state, _| change(&mut state.settings))
+    }
+
+    fn change_state(self, change: impl FnOnce(&mut active::State, u64)) -> Self {
         let active = self.active();
         let now_ns = self.0.clock().now().as_nanos();
         let mut state = active.lock();
-        change(&mut state.settings);
+        change(&mut state, now_ns);
         state.announce(self.0);
         state.reorder(self.0, now_ns);
         let state = active.serve(state, self.0, now_ns, None);
@@ -177,6 +208,10 @@ impl fmt::Debug for WaitQueue<'_> {
             .field("units", &state.waiters.units())
             .field("is_closed", &state.is_closed)
             .field("rules", &state.settings)
+            .field(
+                "codel",
+                &state.shedding.as_ref().map(|shedding| shedding.codel),
+            )
             .finish()
     }
 }

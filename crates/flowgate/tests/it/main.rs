@@ -70,6 +70,7 @@ mod waiting {
     mod deadlines;
     mod faults;
     mod given_up_unseen;
+    mod overload;
     mod paused;
     mod queue;
     mod runtimes;

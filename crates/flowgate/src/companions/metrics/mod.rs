@@ -47,7 +47,7 @@ pub struct MetricsPublisher {
     admitted: Counter,
     units: Counter,
     /// In the order of [`Refusals::by_name`].
-    refused: [Counter; 8],
+    refused: [Counter; 9],
     abandoned: Counter,
     waiting: Gauge,
     wait_seconds: Histogram,

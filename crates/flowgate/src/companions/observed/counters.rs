@@ -44,6 +44,7 @@ struct Stripe {
     busy: AtomicU64,
     never: AtomicU64,
     queue_full: AtomicU64,
+    shed: AtomicU64,
     closed: AtomicU64,
     deadline: AtomicU64,
     cancelled: AtomicU64,
@@ -136,6 +137,7 @@ impl Counters {
                 busy: self.sum(|stripe| &stripe.busy),
                 never: self.sum(|stripe| &stripe.never),
                 queue_full: self.sum(|stripe| &stripe.queue_full),
+                shed: self.sum(|stripe| &stripe.shed),
                 closed: self.sum(|stripe| &stripe.closed),
                 deadline: self.sum(|stripe| &stripe.deadline),
                 cancelled: self.sum(|stripe| &stripe.cancelled),
@@ -178,6 +180,7 @@ impl Stripe {
                 busy: AtomicU64::new(0),
                 never: AtomicU64::new(0),
                 queue_full: AtomicU64::new(0),
+                shed: AtomicU64::new(0),
                 closed: AtomicU64::new(0),
                 deadline: AtomicU64::new(0),
                 cancelled: AtomicU64::new(0),
@@ -215,6 +218,8 @@ impl Stripe {
             busy
         } else if denied.is_queue_full() {
             &self.queue_full
+        } else if denied.is_shed() {
+            &self.shed
         } else if denied.is_closed() {
             &self.closed
         } else if denied.is_cancelled() {

@@ -61,6 +61,8 @@ pub struct Refusals {
     pub never: u64,
     /// Requests refused because the queue was full ([`Denied::is_queue_full`](crate::Denied::is_queue_full)).
     pub queue_full: u64,
+    /// Waiters that the queue shed ([`Denied::is_shed`](crate::Denied::is_shed)).
+    pub shed: u64,
     /// Requests refused because the limiter was closed ([`Denied::is_closed`](crate::Denied::is_closed)).
     pub closed: u64,
     /// Waits that did not end, or were certain not to end, by their deadline.
@@ -94,6 +96,7 @@ impl ObservedCounts {
                 busy: now.busy.wrapping_sub(then.busy),
                 never: now.never.wrapping_sub(then.never),
                 queue_full: now.queue_full.wrapping_sub(then.queue_full),
+                shed: now.shed.wrapping_sub(then.shed),
                 closed: now.closed.wrapping_sub(then.closed),
                 deadline: now.deadline.wrapping_sub(then.deadline),
                 cancelled: now.cancelled.wrapping_sub(then.cancelled),
@@ -118,12 +121,13 @@ impl Refusals {
     /// let names = flowgate::Refusals::default().by_name().map(|(name, _)| name);
     /// assert_eq!(names[0], "over_limit");
     /// ```
-    pub fn by_name(&self) -> [(&'static str, u64); 8] {
+    pub fn by_name(&self) -> [(&'static str, u64); 9] {
         [
             ("over_limit", self.over_limit),
             ("busy", self.busy),
             ("never", self.never),
             ("queue_full", self.queue_full),
+            ("shed", self.shed),
             ("closed", self.closed),
             ("deadline", self.deadline),
             ("cancelled", self.cancelled),
@@ -131,12 +135,13 @@ impl Refusals {
         ]
     }
 
-    fn by_reason(&self) -> [(u64, &'static str); 8] {
+    fn by_reason(&self) -> [(u64, &'static str); 9] {
         [
             (self.over_limit, "over the limit"),
             (self.busy, "busy"),
             (self.never, "never possible"),
             (self.queue_full, "queue full"),
+            (self.shed, "shed"),
             (self.closed, "closed"),
             (self.deadline, "past the deadline"),
             (self.cancelled, "cancelled"),

@@ -164,7 +164,7 @@ impl PriorityShedder {
     ///
     /// # Errors
     ///
-    /// Returns [`Denied`] if the request is shed ([`is_shed`](Denied::is_shed)). [`retry_after`](Denied::retry_after) is the time until
+    /// Returns [`Denied`] if the request is shed ([`is_low_priority`](Denied::is_low_priority)). [`retry_after`](Denied::retry_after) is the time until
     /// the threshold can change: the rest of the window.
     pub fn try_admit(&self, level: u32) -> Result<(), Denied> {
         let now_ns = self.clock.now().as_nanos();
@@ -179,7 +179,9 @@ impl PriorityShedder {
         {
             let ends_ns = self.ends_ns.load(Ordering::Relaxed);
             let most = self.window_ns;
-            return Err(Denied::shed(ends_ns.saturating_sub(now_ns).min(most)));
+            return Err(Denied::low_priority(
+                ends_ns.saturating_sub(now_ns).min(most),
+            ));
         }
         self.admitted.fetch_add(1, Ordering::Relaxed);
         Ok(())

@@ -228,6 +228,7 @@ impl ConcurrencyLimit {
         /// - [`is_busy`](Denied::is_busy): the permits were not free by the deadline.
         /// - [`is_never`](Denied::is_never): more permits are asked for than the limit.
         /// - [`is_queue_full`](Denied::is_queue_full): the [queue](Self::queue) is full.
+        /// - [`is_shed`](Denied::is_shed): the queue sheds waiters under overload ([`WaitQueue::set_codel`]).
         /// - [`is_closed`](Denied::is_closed): the queue is closed.
         /// - [`is_cancelled`](Denied::is_cancelled): a [`CancelHandle`](crate::CancelHandle) ended the wait.
         acquire;

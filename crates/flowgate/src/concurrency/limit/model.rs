@@ -2,15 +2,18 @@
 //!
 //! Run by `ci/loom.sh`. A lost wake-up shows as a wait that is never woken, although all others are done.
 
-use super::ConcurrencyLimit;
+use super::{ConcurrencyLimit, OwnedPermit};
 use crate::clock::{ManualClock, Timestamp};
 use crate::primitive::{AtomicU64, Ordering};
+use crate::queue::{Codel, Order};
+use crate::verdict::Denied;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use loom::thread;
 
 /// Records whether its waiter was woken. It is not a loom type, so it orders nothing.
@@ -432,6 +435,153 @@ fn model_somebody_who_is_refused_meets_a_release_to_the_one_behind() {
         };
         assert!(refused.unwrap_err().is_never());
         drop(small.finish().expect("it fits"));
+        assert_idle(&limit);
+    });
+}
+
+type Wait = Task<crate::queue::Acquire<crate::concurrency::permit::Permits<Arc<ConcurrencyLimit>>>>;
+
+/// Polls `wait` for the last time, or as a runtime would if it waits.
+#[track_caller]
+fn end(mut wait: Wait, now: Poll<Result<OwnedPermit, Denied>>) -> Result<OwnedPermit, Denied> {
+    match now {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => wait.finish(),
+    }
+}
+
+/// The oldest waiter of a full queue is refused, or granted, or gone. The new one is granted in any case.
+#[test]
+fn model_a_full_queue_meets_a_release_and_its_oldest_giving_up() {
+    explore(3, || {
+        let (limit, _) = limit_of(1);
+        limit.queue().set_order(Order::Lifo).set_max_waiters(1);
+        let permit = limit.try_acquire_owned().expect("it is free");
+        let mut oldest = Task::new(limit.acquire_owned());
+        assert!(oldest.poll().is_pending());
+        let releaser = thread::spawn(move || drop(permit));
+        let leaver = thread::spawn(move || drop(oldest));
+        let mut newest = Task::new(limit.acquire_owned());
+        let now = newest.poll();
+        releaser.join().expect("no panic");
+        leaver.join().expect("no panic");
+        drop(end(newest, now).expect("it is the only one left"));
+        assert_idle(&limit);
+    });
+}
+
+/// The oldest has one answer, and it is woken for it.
+#[test]
+fn model_a_full_queue_meets_a_release() {
+    explore(4, || {
+        let (limit, _) = limit_of(1);
+        limit.queue().set_order(Order::Lifo).set_max_waiters(1);
+        let permit = limit.try_acquire_owned().expect("it is free");
+        let mut oldest = Task::new(limit.acquire_owned());
+        assert!(oldest.poll().is_pending());
+        let releaser = thread::spawn(move || drop(permit));
+        let mut newest = Task::new(limit.acquire_owned());
+        let now = newest.poll();
+        releaser.join().expect("no panic");
+        match oldest.finish() {
+            Ok(permit) => drop(permit),
+            Err(denied) => assert!(denied.is_queue_full()),
+        }
+        drop(end(newest, now).expect("it is the only one left"));
+        assert_idle(&limit);
+    });
+}
+
+/// While the order is still first in, first out, the oldest is the next: the new one fits where that did not.
+#[test]
+fn model_c2_a_full_queue_whose_oldest_is_next_meets_a_release_and_its_giving_up() {
+    explore(3, || {
+        let (limit, _) = limit_of(2);
+        let order = Order::adaptive_lifo();
+        limit.queue().set_order(order).set_max_waiters(1);
+        let permit = limit.try_acquire_owned().expect("it is free");
+        let mut large = Task::new(limit.acquire_owned().n(2));
+        assert!(large.poll().is_pending());
+        let releaser = thread::spawn(move || drop(permit));
+        let leaver = thread::spawn(move || drop(large));
+        let mut small = Task::new(limit.acquire_owned());
+        let now = small.poll();
+        releaser.join().expect("no panic");
+        leaver.join().expect("no panic");
+        drop(end(small, now).expect("it fits"));
+        assert_idle(&limit);
+    });
+}
+
+/// Returns a limit of one whose queue is overloaded, its permit, a waiter that is shed when a permit is free, and one behind it
+/// that is not.
+fn overloaded() -> (Arc<ConcurrencyLimit>, OwnedPermit, [Wait; 2]) {
+    let (limit, time) = limit_of(1);
+    let [target, interval] = [1, 100].map(Duration::from_nanos);
+    let codel = Codel::new(target, interval).expect("within range");
+    limit.queue().set_codel(codel);
+    let mut held = limit.try_acquire_owned().expect("it is free");
+    let mut wait = || {
+        let mut wait = Task::new(limit.acquire_owned());
+        assert!(wait.poll().is_pending());
+        wait
+    };
+    for (mut wait, ns) in [wait(), wait()].into_iter().zip([10, 111]) {
+        time.set(Timestamp::from_nanos(ns));
+        drop(held);
+        held = wait.finish().expect("in turn");
+    }
+    let old = wait();
+    time.set(Timestamp::from_nanos(114));
+    let young = wait();
+    (limit, held, [old, young])
+}
+
+#[test]
+fn model_c5_shedding_meets_a_larger_limit_and_somebody_who_gives_up() {
+    explore(3, || {
+        let (limit, permit, [mut old, young]) = overloaded();
+        let leaver = thread::spawn(move || drop(young));
+        let resizer = thread::spawn({
+            let limit = Arc::clone(&limit);
+            move || limit.set_limit(2).expect("within range")
+        });
+        drop(permit);
+        leaver.join().expect("no panic");
+        resizer.join().expect("no panic");
+        assert!(old.finish().unwrap_err().is_shed());
+        assert_idle(&limit);
+    });
+}
+
+/// The permit that it did not get goes to the one behind it.
+#[test]
+fn model_c2_shedding_meets_somebody_who_is_to_be_shed_and_gives_up() {
+    explore(3, || {
+        let (limit, permit, [old, mut young]) = overloaded();
+        let leaver = thread::spawn(move || drop(old));
+        let releaser = thread::spawn(move || drop(permit));
+        leaver.join().expect("no panic");
+        releaser.join().expect("no panic");
+        drop(young.finish().expect("it has not waited long"));
+        assert_idle(&limit);
+    });
+}
+
+/// Two permits come, and each of the two waiters has one answer.
+#[test]
+fn model_shedding_meets_a_release_and_a_larger_limit() {
+    explore(4, || {
+        let (limit, permit, [mut old, mut young]) = overloaded();
+        let resizer = thread::spawn({
+            let limit = Arc::clone(&limit);
+            move || limit.set_limit(2).expect("within range")
+        });
+        drop(permit);
+        let now = young.poll();
+        resizer.join().expect("no panic");
+        assert!(old.finish().unwrap_err().is_shed());
+        drop(end(young, now).expect("it has not waited long"));
         assert_idle(&limit);
     });
 }

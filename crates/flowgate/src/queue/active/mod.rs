@@ -12,6 +12,7 @@ mod calls;
 mod serving;
 
 use self::calls::Call;
+use super::codel::Shedding;
 use super::served::Served;
 use super::settings::{Order, Settings};
 use super::waiters::{Answer, Progress, Ticket, Waiters};
@@ -20,6 +21,7 @@ use crate::clock::Clock;
 use crate::clock::alarm::{Alarm, wake};
 use crate::primitive::{Lock, LockGuard};
 use crate::verdict::Denied;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
@@ -66,6 +68,8 @@ pub(super) struct State {
     call: Option<Call>,
     afterwards: Option<Afterwards>,
     pub(super) settings: Settings,
+    /// Boxed, because most queues have none.
+    pub(super) shedding: Option<Box<Shedding>>,
     /// The last refusal of the next waiter.
     held_by: Option<Denied>,
     /// The time since which there have been waiters.
@@ -106,6 +110,7 @@ impl ActiveQueue {
                 first: None,
                 waiters: Waiters::new(),
                 settings: Settings::new(),
+                shedding: None,
                 is_closed: false,
                 afterwards: None,
                 changes: 0,
@@ -309,12 +314,23 @@ impl State {
         let is_lifo = match self.settings.order {
             Order::Fifo | Order::Barging => false,
             Order::Lifo => true,
-            Order::AdaptiveLifo { .. } => self.is_lifo || now_ns >= self.turning_ns(),
+            Order::AdaptiveLifo { .. } => self.is_lifo || self.has_turned(now_ns),
         };
         // Not written for nothing, as others read what is beside it.
         if is_lifo != self.is_lifo {
             self.is_lifo = is_lifo;
         }
+    }
+
+    /// Whether the order is reversed at `now_ns`. No grant of the new order has a timestamp from before.
+    #[cold]
+    fn has_turned(&mut self, now_ns: u64) -> bool {
+        let turning_ns = self.turning_ns();
+        let has_turned = now_ns >= turning_ns;
+        if has_turned {
+            self.changed(turning_ns);
+        }
+        has_turned
     }
 
     /// Returns when the order is reversed, if it ever is and there is more than one waiter.
@@ -332,7 +348,9 @@ impl State {
 
     /// Whether the time decides which waiters are served, though not what they get.
     pub(super) fn tells_time(&self) -> bool {
-        matches!(self.settings.order, Order::AdaptiveLifo { .. }) || self.waiters.needs_time()
+        matches!(self.settings.order, Order::AdaptiveLifo { .. })
+            || self.shedding.is_some()
+            || self.waiters.needs_time()
     }
 
     /// Whether the arrival of `index`, the last one, changes nothing for the other waiters.

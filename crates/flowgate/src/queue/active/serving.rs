@@ -4,7 +4,7 @@ use super::{ActiveQueue, NEVER_NS, State};
 use crate::clock::Timestamp;
 use crate::primitive::LockGuard;
 use crate::queue::served::Served;
-use crate::queue::settings::{Order, Spacing};
+use crate::queue::settings::Spacing;
 use crate::queue::waiters::{Answer, Progress, Request, Ticket, Waiters};
 use crate::queue::{Asker, Grantee, Supply};
 use crate::verdict::{Denied, Verdict};
@@ -186,11 +186,16 @@ impl State {
                     Ok(()) => return Decision::At(at_ns, None),
                     Err(denied) => Err(denied),
                 }
+            } else if self.shedding.is_some() {
+                match supply.ask(at, request.units, Asker::HEAD) {
+                    Ok(()) if self.sheds(at_ns, request.since_ns) => {
+                        return Decision::Now(Answer::Refused(Denied::shed()));
+                    }
+                    Ok(()) => self.grant(supply, at, next, request.units),
+                    Err(denied) => Err(denied),
+                }
             } else {
-                let level = self.waiters.units();
-                let each = || supply.facts().receipts;
-                let receipts = self.waiters.receipts_to_keep(next, each);
-                supply.grant(at, request.units, Grantee::Waiter { level, receipts })
+                self.grant(supply, at, next, request.units)
             };
             let denied = match answer {
                 Ok(()) => {
@@ -221,6 +226,22 @@ impl State {
         }
         Decision::At(at_ns, held_by)
     }
+
+    #[inline(always)]
+    fn grant(&mut self, supply: &dyn Supply, at: Timestamp, next: u32, units: u64) -> Verdict {
+        let level = self.waiters.units();
+        let each = || supply.facts().receipts;
+        let receipts = self.waiters.receipts_to_keep(next, each);
+        supply.grant(at, units, Grantee::Waiter { level, receipts })
+    }
+
+    /// Whether the waiter that came at `came_ns`, and could be granted at `at_ns`, is shed instead.
+    fn sheds(&mut self, at_ns: u64, came_ns: u64) -> bool {
+        let oldest = self.waiters.oldest();
+        let oldest_ns = oldest.map_or(at_ns, |oldest| self.waiters.request(oldest).since_ns);
+        let shedding = self.shedding.as_mut();
+        shedding.is_some_and(|shedding| shedding.sheds(at_ns, came_ns, oldest_ns))
+    }
 }
 
 /// New requests: whether they may enter and stay, and what they are told before they wait.
@@ -238,6 +259,9 @@ impl State {
         if is_first {
             self.busy_since_ns = now_ns;
             self.is_lifo = false;
+            if let Some(shedding) = &mut self.shedding {
+                shedding.note_empty();
+            }
             self.announce(supply);
         }
         Some(ticket)
@@ -245,13 +269,13 @@ impl State {
 
     /// Returns an error if `index`, which came last and could not be served, may not stay.
     ///
-    /// Other waiters may have to leave instead, and are told.
+    /// Older waiters may have to leave instead, and are told. Returns whether the queue has to be served after that.
     pub(in crate::queue) fn may_stay(
         &mut self,
         supply: &dyn Supply,
         index: u32,
         now_ns: u64,
-    ) -> Verdict {
+    ) -> Result<bool, Denied> {
         let Request {
             units, deadline_ns, ..
         } = self.waiters.request(index);
@@ -292,21 +316,23 @@ impl State {
         let is_more = |units| max_units.is_some_and(|most| units > u128::from(most));
         let is_over = |queue: &Waiters| queue.waiters() > max_waiters || is_more(queue.units());
         let may_fit = max_waiters > 0 && !is_more(units.into());
-        if matches!(settings.order, Order::Lifo) && may_fit {
+        let mut is_to_serve = false;
+        if settings.order.evicts_oldest() && may_fit {
             // The oldest go, as far as that helps.
             while is_over(&self.waiters) {
                 let Some(oldest) = self.waiters.oldest().filter(|&oldest| oldest != index) else {
                     break;
                 };
+                is_to_serve |= self.step_out(oldest, now_ns);
                 let refused = Answer::Refused(Denied::queue_full(None));
-                let waker = self.tell(oldest, refused);
+                let waker = self.waiters.tell(oldest, refused);
                 self.wake(waker);
             }
         }
         if is_over(&self.waiters) {
             return Err(Denied::queue_full(wait));
         }
-        Ok(())
+        Ok(is_to_serve)
     }
 
     /// Adapts the waiters after a change of what a token is and what can ever be granted. A request for one token stays one,

@@ -236,7 +236,7 @@ fn a_refusal_reports_the_rest_of_the_window() {
             break denied;
         }
     };
-    assert!(denied.is_shed());
+    assert!(denied.is_low_priority());
     assert_eq!(denied.retry_after(), Some(WINDOW));
     time.advance(WINDOW / 4);
     let denied = (0..10)
