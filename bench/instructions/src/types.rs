@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use flowgate::{
     ApproximateWindow, DecayingBucket, DualTokenBucket, FixedWindow, Keyed, KeyedAlgorithm,
-    KeyedBuilder, LeakyBucket, Limiter, PayAfter, Quota, Quotas, SegmentedWindow, SlidingWindow,
-    Sometimes, Timestamp, TokenBucket, Unlimited, WarmUp,
+    KeyedBuilder, LeakyBucket, Leased, Limiter, PayAfter, Quota, Quotas, SegmentedWindow,
+    SlidingWindow, Sometimes, Timestamp, TokenBucket, Unlimited, WarmUp,
 };
 
 use crate::{BURST, Operation, operation, quota};
@@ -46,6 +46,8 @@ pub fn on_default_clock() -> Vec<Operation> {
         acquire!("warm_up_refuse", full(warm_up(1, HOUR))),
         acquire!("decaying_bucket_admit", decaying(BURST)),
         acquire!("decaying_bucket_refuse", full(decaying(1))),
+        acquire!("leased_admit", leased(AMPLE)),
+        acquire!("leased_refuse", full(leased(1))),
         // A count of 18 bits and a window of 33: 64 bits hold them.
         acquire!("fixed_window_admit", fixed(AMPLE, 8 * SECOND)),
         acquire!("fixed_window_refuse", full(fixed(1, HOUR))),
@@ -173,6 +175,13 @@ fn warm_up(count: u64, period: Duration) -> WarmUp {
 
 fn decaying(capacity: u64) -> DecayingBucket {
     DecayingBucket::new(capacity, HOUR).expect("the capacity is in range")
+}
+
+fn leased(units: u64) -> Leased {
+    let limiter = Leased::new(units).expect("the limit is in range");
+    let now = limiter.clock().now();
+    limiter.filler().grant(units, now + HOUR);
+    limiter
 }
 
 fn fixed(limit: u64, period: Duration) -> FixedWindow {

@@ -3,12 +3,14 @@
 mod in_flight;
 mod keyed;
 mod keyed_gate;
+mod leased;
 mod limiters;
 mod operations;
 
 pub use in_flight::*;
 pub use keyed::*;
 pub use keyed_gate::*;
+pub use leased::*;
 pub use limiters::*;
 
 use flowgate::engine::{Bucket, PaysBefore, Tokens};

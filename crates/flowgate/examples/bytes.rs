@@ -1,8 +1,8 @@
 //! Prints how many bytes each limiter takes: `cargo run -p flowgate --example bytes`.
 
 use flowgate::{
-    ApproximateWindow, ConcurrencyLimit, DecayingBucket, FixedWindow, LeakyBucket, SegmentedWindow,
-    SlidingWindow, TokenBucket, WarmUp,
+    ApproximateWindow, ConcurrencyLimit, DecayingBucket, FixedWindow, LeakyBucket, Leased,
+    SegmentedWindow, SlidingWindow, TokenBucket, WarmUp,
 };
 
 /// Prints `size_of` of each type. What a limiter allocates when it is built is not counted.
@@ -15,6 +15,6 @@ macro_rules! print_bytes {
 fn main() {
     print_bytes! {
         TokenBucket LeakyBucket FixedWindow SlidingWindow SegmentedWindow ApproximateWindow WarmUp DecayingBucket
-        ConcurrencyLimit
+        Leased ConcurrencyLimit
     }
 }

@@ -40,6 +40,7 @@
 //! - [`WarmUp`]: a slow start after idle time.
 //! - [`PayAfter`]: a token bucket in which an operation goes ahead, and later ones repay its debt.
 //! - [`DecayingBucket`]: an outflow that grows with the level.
+//! - [`Leased`]: tokens that an authority grants in advance, for a limit that processes share.
 //! - [`Unlimited`]: no limit, behind the same trait.
 //! - [`Limiter`]: the trait of all rate limiters, for `Arc<dyn Limiter>`.
 //!
@@ -203,6 +204,7 @@ pub use types::decaying_bucket::{DecayingBucket, DecayingBucketBuilder};
 pub use types::dual_token_bucket::{DualTokenBucket, DualTokenBucketBuilder};
 pub use types::fixed_window::{FixedWindow, FixedWindowBuilder};
 pub use types::leaky_bucket::{Drain, LeakyBucket, LeakyBucketBuilder};
+pub use types::leased::{Filler, LeaseHeld, LeaseUse, Leased, LeasedBuilder};
 pub use types::segmented_window::{SegmentedWindow, SegmentedWindowBuilder};
 pub use types::sliding_window::{SlidingWindow, SlidingWindowBuilder};
 pub use types::token_bucket::{Carry, PayAfter, Refill, TokenBucket, TokenBucketBuilder};
@@ -233,6 +235,7 @@ pub mod engine {
     pub use crate::types::decaying_bucket::Decaying;
     pub use crate::types::dual_token_bucket::Dual;
     pub use crate::types::fixed_window::Windows;
+    pub use crate::types::leased::Leases;
     pub use crate::types::segmented_window::Segments;
     pub use crate::types::sliding_window::Log;
     pub use crate::types::token_bucket::{Bucket, Debts, Drops, Mode, PaysBefore, Tokens};

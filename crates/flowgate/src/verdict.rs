@@ -506,7 +506,8 @@ impl Denied {
 
     /// Reports whether the limiter could not decide.
     ///
-    /// Something that it depends on has failed ([`Denied::outage`]). No limiter of this library has such a dependency.
+    /// Something that it depends on has failed ([`Denied::outage`]). Of the limiters of this library, only a
+    /// [`Leased`](crate::Leased) one has such a dependency: it is cut off from its authority.
     ///
     /// ```
     /// use flowgate::{Denied, TokenBucket};

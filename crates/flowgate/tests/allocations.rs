@@ -1,8 +1,8 @@
 //! No decision takes memory: not of a limiter, whatever its layout, and not for a key, whatever becomes of the slots.
 
 use flowgate::{
-    FixedWindow, Keyed, KeyedConcurrencyLimit, LeakyBucket, Limiter, ManualClock, Quota, Timestamp,
-    TokenBucket, WhenFull,
+    FixedWindow, Keyed, KeyedConcurrencyLimit, LeakyBucket, Leased, Limiter, ManualClock, Quota,
+    Timestamp, TokenBucket, WhenFull,
 };
 use std::time::Duration;
 
@@ -43,6 +43,26 @@ fn c9_a_decision_of_a_new_limiter_allocates_nothing() {
         assert_eq!(done, 0, "{text}");
         assert!(bucket.try_acquire().is_err());
     }
+}
+
+#[test]
+fn c9_a_lease_is_granted_and_spent_without_memory() {
+    let time = ManualClock::new();
+    let limiter = Leased::builder(100).clock(&time).build().unwrap();
+    let filler = limiter.filler();
+    filler.wake_below(5, std::task::Waker::noop()); // makes the queue, to look for waiters
+    let done = allocations(|| {
+        for n in 0..3_000 {
+            filler.grant(n % 40, time.now() + Duration::from_millis(1));
+            filler.wake_below(5, std::task::Waker::noop());
+            let _ = (limiter.try_acquire(), limiter.try_acquire_n(n % 50));
+            let _ = (limiter.take_up_to(n % 20), limiter.refund(n % 3));
+            filler.deny_until(time.now() + Duration::from_millis(1));
+            let _ = (filler.held(), filler.take_use(), limiter.snapshot());
+            time.advance(Duration::from_micros(100));
+        }
+    });
+    assert_eq!(done, 0);
 }
 
 #[test]

@@ -36,8 +36,8 @@ use state::unix_now;
 /// You use it under the names of its algorithms: [`TokenBucket`](crate::TokenBucket), [`LeakyBucket`](crate::LeakyBucket),
 /// [`DualTokenBucket`](crate::DualTokenBucket), [`FixedWindow`](crate::FixedWindow), [`SlidingWindow`](crate::SlidingWindow),
 /// [`SegmentedWindow`](crate::SegmentedWindow), [`ApproximateWindow`](crate::ApproximateWindow), [`WarmUp`](crate::WarmUp),
-/// [`DecayingBucket`](crate::DecayingBucket). Each of these pages states what its algorithm guarantees, and which of the
-/// methods below it has.
+/// [`DecayingBucket`](crate::DecayingBucket), [`Leased`](crate::Leased). Each of these pages states what its algorithm guarantees,
+/// and which of the methods below it has.
 ///
 /// | method | if the limit is reached |
 /// |---|---|

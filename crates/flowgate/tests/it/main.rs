@@ -39,6 +39,7 @@ mod types {
     mod keyed_gate;
     mod keyed_gate_adversary;
     mod leaky_bucket;
+    mod leased;
     mod pay_after;
     mod quota_states;
     mod segmented_window;

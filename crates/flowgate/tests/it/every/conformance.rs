@@ -78,6 +78,7 @@ every_contract! {
     approximate_window: Kind::Approximate, subject::approximate_window;
     warm_up: Kind::NextPays, subject::warm_up;
     decaying_bucket: Kind::Decaying, subject::decaying_bucket;
+    leased: Kind::Bucket, subject::leased;
     keyed_token_bucket: Kind::Bucket, super::keyed_token_bucket;
     keyed_leaky_bucket: Kind::Bucket, super::keyed_leaky_bucket;
     keyed_fixed_window: Kind::Window(Anchor::FirstGrant), super::keyed_fixed_window;
