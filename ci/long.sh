@@ -29,7 +29,7 @@ everything() {
     step 180 verify cargo run --release --locked --manifest-path bench/Cargo.toml -p flowgate-bench-verify -- \
         --repetitions 20 --together 4
     # How close do adaptive limits come to the best fixed one?
-    step 240 adaptive cargo run --release --locked -p flowgate-sim --example adaptive_scenarios
+    step 240 adaptive cargo run --release --locked -p flowgate-sim --example adaptive_scenarios -- table
     step 30 growth ci/growth.sh
     steps_passed
 }

@@ -2,7 +2,8 @@
 # Draws the pictures of the documentation: ci/pictures.sh [--check]. With --check, draws them into a temporary folder and fails if
 # one of those in the repository differs.
 #
-# crates/flowgate-chart/examples/pictures.rs draws them. It runs each limiter on a manual clock. Its other sources are records of
+# crates/flowgate-sim/examples/adaptive_scenarios draws adaptive-*.svg, in virtual time.
+# crates/flowgate-chart/examples/pictures.rs draws the others. It runs each limiter on a manual clock. Its other sources are records of
 # real runs in docs/pictures, made by these commands:
 #
 #   load.txt      cargo run --release -- load --rate 1000/s --duration 5s
@@ -14,6 +15,7 @@ cd "$(dirname "$0")/.."
 
 draw() {
     cargo run --quiet --locked -p flowgate-chart --example pictures -- "$1" >&2
+    cargo run --quiet --locked -p flowgate-sim --example adaptive_scenarios -- pictures "$1/docs/pictures" >&2
 }
 
 if ! has_flag --check "$@"; then

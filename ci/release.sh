@@ -6,3 +6,5 @@ cd "$(dirname "$0")/.."
 
 need_command cargo "the Rust toolchain, from https://rustup.rs"
 cargo test -p flowgate --locked --profile testrelease --lib --test it
+# The scenarios of adaptive limits, shortly: does each of them still run?
+cargo run -p flowgate-sim --locked --profile testrelease --example adaptive_scenarios -- table --quick

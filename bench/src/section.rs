@@ -111,13 +111,29 @@ pub static PERMITS: Section = Section {
     cases: semaphores::cases,
     baseline: TOKIO,
     column: "/tokio",
-    goals: &[Goal {
-        subject: CONCURRENCY_LIMIT,
-        traffic: Traffic::Permit,
-        threads: 1,
-        over: TOKIO,
-        most: 0.80,
-    }],
+    goals: &[
+        Goal {
+            subject: CONCURRENCY_LIMIT,
+            traffic: Traffic::Permit,
+            threads: 1,
+            over: TOKIO,
+            most: 0.80,
+        },
+        Goal {
+            subject: semaphores::ADAPTIVE_LIMIT,
+            traffic: Traffic::Permit,
+            threads: 1,
+            over: CONCURRENCY_LIMIT,
+            most: 1.30,
+        },
+        Goal {
+            subject: semaphores::ADAPTIVE_LIMIT,
+            traffic: Traffic::NoPermit,
+            threads: 1,
+            over: CONCURRENCY_LIMIT,
+            most: 1.30,
+        },
+    ],
     threads: &[1, 2],
     allocation_free: FLOWGATE,
 };

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use flowgate::ConcurrencyLimit;
+use flowgate::{Adapt, AdaptiveLimit, Aimd, CallOutcome, ConcurrencyLimit, FineLimit};
 use flowgate_bench::cases::{Case, Traffic};
 use flowgate_bench_waiting::Verdict;
 use flowgate_bench_waiting::permits::{self, ASYNC_LOCK, CONCURRENCY_LIMIT, Plan, Results, TOKIO};
@@ -18,6 +18,9 @@ use crate::section::PERMITS;
 
 /// In every semaphore.
 const COUNT: usize = 10;
+
+/// A limit whose number an algorithm sets. Each permit is finished with a success.
+pub const ADAPTIVE_LIMIT: &str = "flowgate AdaptiveLimit";
 
 /// What `--json` writes.
 #[derive(Serialize)]
@@ -50,6 +53,12 @@ pub fn cases() -> Vec<Case> {
                 |limit| limit.try_acquire().is_ok(),
             ),
             Case::built(
+                ADAPTIVE_LIMIT,
+                traffic,
+                || adaptive_with_free(free),
+                take_and_finish,
+            ),
+            Case::built(
                 ASYNC_LOCK,
                 traffic,
                 || AsyncLock::new(free),
@@ -73,6 +82,23 @@ fn with_free(free: usize) -> ConcurrencyLimit {
     let taken = limit.take_up_to((COUNT - free) as u64);
     std::mem::forget(taken);
     limit
+}
+
+/// The same of a limit that measures its calls. Its bounds keep it at `COUNT`.
+fn adaptive_with_free(free: usize) -> AdaptiveLimit<impl Adapt> {
+    let count = FineLimit::whole(COUNT as u32);
+    let limit = AdaptiveLimit::builder(Aimd::starting_at(count)).bounds(count, count);
+    let limit = limit.build().expect("the settings are within their ranges");
+    let taken = limit.try_acquire_n((COUNT - free) as u64);
+    std::mem::forget(taken);
+    limit
+}
+
+fn take_and_finish(limit: &AdaptiveLimit<impl Adapt>) -> bool {
+    let permit = limit.try_acquire();
+    permit
+        .map(|permit| permit.finish(CallOutcome::Success))
+        .is_ok()
 }
 
 /// What one writes without a library; who waits would need a condition variable besides.

@@ -3,6 +3,7 @@
 //! The costs of start-up and of a window cancel in (Ir(2N) - Ir(N)) / N. `ci/instructions.sh` runs this program and
 //! checks the ceilings.
 
+mod permits;
 mod types;
 mod window;
 
@@ -19,6 +20,7 @@ const BURST: u64 = 1_000_000_000;
 fn main() {
     let manual = ManualClock::new();
     count("manual", operations(&Clock::from(&manual)));
+    count("manual", permits::operations(&Clock::from(&manual)));
     count("default", operations(&Clock::system()));
     count("default", types::on_default_clock());
     count("given", types::at_given_times());

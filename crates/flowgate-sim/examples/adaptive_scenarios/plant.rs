@@ -5,11 +5,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate::{Adapt, AdaptiveLimit, ConcurrencyLimit, FineLimit, ManualClock, Quota};
+use flowgate::{ConcurrencyLimit, ManualClock, Quota};
 use flowgate_schedule::Schedule;
-use flowgate_sim::{Arrivals, Distribution, Fault, FaultKind, Server, Simulation, Traffic};
+use flowgate_sim::{Arrivals, Distribution, Fault, FaultKind, Keys, Server, Simulation, Traffic};
 
-use crate::policy::{Limit, Record, Recorder};
+use crate::algorithm::Algorithm;
+use crate::limit::Limit;
+use crate::policy::{Record, Recorder};
 
 /// The mean service time of every plant.
 pub const SERVICE: Duration = Duration::from_millis(10);
@@ -24,12 +26,10 @@ pub struct Plant {
     pub faults: Vec<Fault>,
     /// A request that is served later is of no use.
     pub deadline: Duration,
-}
-
-/// The limits to try.
-pub enum Setting<'a> {
-    Fixed(u32),
-    Adaptive(&'a dyn Fn(&ManualClock) -> AdaptiveLimit<Box<dyn Adapt>>),
+    /// How many requests the server lets wait. It refuses others.
+    pub queue: usize,
+    /// Clients that share the server, each with a limit of its own.
+    pub clients: u32,
 }
 
 /// Of the part of a run that counts.
@@ -51,6 +51,8 @@ impl Plant {
             seconds,
             faults: Vec::new(),
             deadline: 10 * SERVICE,
+            queue: usize::MAX,
+            clients: 1,
         }
     }
 
@@ -64,28 +66,54 @@ impl Plant {
         f64::from(self.workers) / SERVICE.as_secs_f64()
     }
 
-    pub fn run(&self, seed: u64, setting: &Setting<'_>) -> Record {
+    /// Runs the algorithm on the requests of this seed.
+    pub fn run(&self, seed: u64, algorithm: Algorithm) -> Record {
+        self.run_starting_at(20, seed, algorithm)
+    }
+
+    /// Runs the algorithm from a limit of this number of permits.
+    pub fn run_starting_at(&self, permits: u32, seed: u64, algorithm: Algorithm) -> Record {
+        let deadline = algorithm.reads_overloads_only().then_some(self.deadline);
+        self.run_limits(seed, self.clients, deadline, &|client, time| {
+            algorithm.starting_at(permits, seed + u64::from(client), time)
+        })
+    }
+
+    fn run_fixed(&self, seed: u64, permits: u32) -> Record {
+        self.run_limits(seed, 1, None, &|_, time| {
+            let limit = ConcurrencyLimit::builder(permits).clock(time).build();
+            Limit::Fixed(Arc::new(limit.expect("a limit")))
+        })
+    }
+
+    /// Runs with a limit for each client, of which a request that is served after `overload` is one.
+    fn run_limits(
+        &self,
+        seed: u64,
+        clients: u32,
+        overload: Option<Duration>,
+        make: &dyn Fn(u32, &ManualClock) -> Limit,
+    ) -> Record {
         let per_hour = (self.capacity_per_second() * self.load * 3600.0) as u64;
         let requests = (per_hour as f64 / 3600.0 * self.seconds * 1.05) as u64 + 100;
         let quota = Quota::new(per_hour, Duration::from_secs(3600)).expect("a quota");
         let schedule = Schedule::poisson(quota, seed, requests).expect("a schedule");
         let service: Distribution = self.service.parse().expect("a distribution");
+        let traffic = Traffic::new("all", Arrivals::Scheduled(schedule));
+        let traffic = match self.clients {
+            1 => traffic,
+            clients => traffic.keys(Keys::uniform(clients.into())),
+        };
         let mut simulation = Simulation::new(seed, Duration::from_secs_f64(self.seconds))
-            .traffic(Traffic::new("all", Arrivals::Scheduled(schedule)))
-            .server(Server::new(self.workers, service));
+            .traffic(traffic)
+            .server(Server::new(self.workers, service).queue(self.queue));
         for fault in &self.faults {
             simulation = simulation.fault(*fault);
         }
         let record = RefCell::new(None);
         let outcome = simulation.run("limit", |time| {
-            let limit = match setting {
-                Setting::Fixed(limit) => {
-                    let limit = ConcurrencyLimit::builder(*limit).clock(time).build();
-                    Limit::Fixed(Arc::new(limit.expect("a limit")))
-                }
-                Setting::Adaptive(make) => Limit::Adaptive(Arc::new(make(time))),
-            };
-            let (recorder, recorded) = Recorder::new(limit, time);
+            let limits = (0..clients).map(|client| make(client, time)).collect();
+            let (recorder, recorded) = Recorder::new(limits, overload, time);
             *record.borrow_mut() = Some(recorded);
             Ok::<_, Infallible>(recorder)
         });
@@ -97,22 +125,26 @@ impl Plant {
     /// From `from` to `until`, in seconds.
     pub fn result(&self, record: &Record, from: f64, until: f64) -> Result {
         let [from_ns, until_ns] = [from, until].map(|s| (s * 1e9) as u64);
-        let within = |at_ns: u64| (from_ns..until_ns).contains(&at_ns);
-        let mut latencies: Vec<u64> = record
+        // Both are in the order of time.
+        let first = record.served.partition_point(|(at_ns, _)| *at_ns < from_ns);
+        let last = record
             .served
-            .iter()
-            .filter(|(at_ns, _)| within(*at_ns))
-            .map(|(_, took_ns)| *took_ns)
-            .collect();
-        latencies.sort_unstable();
+            .partition_point(|(at_ns, _)| *at_ns < until_ns);
+        let served = record.served[first..last].iter();
+        let mut latencies: Vec<u64> = served.map(|(_, took_ns)| *took_ns).collect();
         let deadline_ns = self.deadline.as_nanos() as u64;
-        let in_time = latencies.partition_point(|took_ns| *took_ns <= deadline_ns);
-        let refused = record.refused_ns.iter().filter(|at_ns| within(**at_ns));
-        let refused = refused.count() as f64;
-        let p99 = latencies.get(latencies.len() * 99 / 100).copied();
+        let in_time = latencies.iter().filter(|took_ns| **took_ns <= deadline_ns);
+        let in_time = in_time.count();
+        let refused = [until_ns, from_ns]
+            .map(|end_ns| record.refused_ns.partition_point(|at_ns| *at_ns < end_ns));
+        let refused = (refused[0] - refused[1]) as f64;
+        let p99_ns = match latencies.len() * 99 / 100 {
+            at if at < latencies.len() => *latencies.select_nth_unstable(at).1,
+            _ => 0,
+        };
         Result {
             goodput: in_time as f64 / (self.capacity_per_second() * (until - from)),
-            p99_ms: p99.unwrap_or(0) as f64 / 1e6,
+            p99_ms: p99_ns as f64 / 1e6,
             refused: refused / (refused + latencies.len() as f64).max(1.0),
         }
     }
@@ -122,18 +154,18 @@ impl Plant {
     /// Of the limits with 99.9 % of the best goodput, it is the one with the lowest 99th percentile.
     pub fn oracle(&self, seed: u64, from: f64, until: f64) -> (u32, Result) {
         let workers = f64::from(self.workers);
-        let mut limits: Vec<u32> = [0.75, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0]
+        let mut limits: Vec<u32> = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.5]
             .iter()
-            .map(|times| (workers * times).round() as u32)
-            .chain([(workers + workers.sqrt()).round() as u32])
+            .map(|roots| (workers + roots * workers.sqrt()).round() as u32)
             .collect();
-        limits.sort_unstable();
         limits.dedup();
         let results: Vec<(u32, Result)> = limits
             .into_iter()
             .map(|limit| {
-                let record = self.run(seed, &Setting::Fixed(limit));
-                (limit, self.result(&record, from, until))
+                (
+                    limit,
+                    self.result(&self.run_fixed(seed, limit), from, until),
+                )
             })
             .collect();
         let best = results
@@ -146,14 +178,23 @@ impl Plant {
         good.min_by(|a, b| a.1.p99_ms.total_cmp(&b.1.p99_ms))
             .expect("there are limits")
     }
-}
 
-/// An adaptive limit of 1 to 2,000 permits.
-pub fn adaptive(algorithm: impl Adapt, time: &ManualClock) -> AdaptiveLimit<Box<dyn Adapt>> {
-    let algorithm: Box<dyn Adapt> = Box::new(algorithm);
-    AdaptiveLimit::builder(algorithm)
-        .bounds(FineLimit::ONE, FineLimit::whole(2_000))
-        .clock(time)
-        .build()
-        .expect("valid settings")
+    /// The least goodput of any second.
+    pub fn worst_second(&self, record: &Record, from: f64, until: f64) -> f64 {
+        let starts = (0..(until - from) as u32).map(|second| from + f64::from(second));
+        let goodputs = starts.map(|start| self.result(record, start, start + 1.0).goodput);
+        goodputs.fold(f64::MAX, f64::min)
+    }
+
+    /// How many seconds after `from` the goodput of a second is back at `least`.
+    pub fn back_after(&self, record: &Record, from: f64, until: f64, least: f64) -> f64 {
+        let mut start = from;
+        while start + 1.0 <= until {
+            if self.result(record, start, start + 1.0).goodput >= least {
+                return start - from;
+            }
+            start += 0.1;
+        }
+        f64::INFINITY
+    }
 }

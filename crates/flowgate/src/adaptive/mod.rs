@@ -64,6 +64,11 @@ const CLOSING: u64 = u64::MAX;
 /// | [`Bdp`](crate::Bdp) | latencies, rates, overloads | servers with a steady load |
 /// | [`Vegas`](crate::Vegas) | latencies, overloads | comparisons |
 ///
+/// On a server, use `Gradient::default()`. It needs no outcome except [`Success`](CallOutcome::Success), and its limit does not
+/// drift upward under an overload that lasts. On a client that shares the service with others, use `Aimd::default()`, and finish
+/// refusals and timeouts with [`Overload`](CallOutcome::Overload). `Aimd` is also for servers with about four workers, whose
+/// latencies are too noisy for `Gradient`.
+///
 /// ```
 /// use flowgate::{AdaptiveLimit, Gradient, CallOutcome};
 /// use std::time::Duration;
