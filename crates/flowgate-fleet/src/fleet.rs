@@ -1,8 +1,10 @@
 use crate::cut_off::Alone;
 use crate::limit::Question;
 use crate::link::{Link, LinkState};
+use crate::local::Local;
 use crate::record::Record;
-use crate::redis::Store;
+use crate::redis::Address;
+use crate::store::Store;
 use crate::strict::Strict;
 use crate::terms::Terms;
 use crate::{CutOff, FleetError, FleetKeyed, FleetLimit};
@@ -26,6 +28,7 @@ pub(crate) struct Shared {
     link: Arc<Link>,
     ready: mpsc::UnboundedSender<Announced>,
     nodes: Option<u32>,
+    clock: Clock,
 }
 
 /// A key of a limit for which callers wait.
@@ -34,9 +37,11 @@ type Announced = (Arc<Strict>, Record);
 /// Settings of a [`Fleet`].
 #[derive(Debug)]
 pub struct FleetBuilder {
-    store: Store,
+    /// `None`: in this process.
+    address: Option<Address>,
     nodes: Option<u32>,
     timeout: Duration,
+    clock: Clock,
 }
 
 /// Settings of a limit of a [`Fleet`]: of a [`FleetLimit`] or a [`FleetKeyed`].
@@ -46,7 +51,6 @@ pub struct FleetLimitBuilder<'a, L> {
     name: String,
     quota: Quota,
     cut_off: Option<CutOff>,
-    clock: Clock,
     capacity: usize,
     built: PhantomData<fn() -> L>,
 }
@@ -60,12 +64,33 @@ impl Fleet {
     ///
     /// Returns [`FleetError::Address`] if `url` is none of a store. It does not connect.
     pub fn redis(url: &str) -> Result<FleetBuilder, FleetError> {
-        let store = Store::new(url).map_err(FleetError::Address)?;
-        Ok(FleetBuilder {
-            store,
-            nodes: None,
-            timeout: Duration::from_millis(50),
-        })
+        let address = Address::new(url).map_err(FleetError::Address)?;
+        Ok(FleetBuilder::new(Some(address)))
+    }
+
+    /// Returns a builder for a fleet whose limits are kept in this process: for tests, and for a program that has one process.
+    ///
+    /// It decides exactly as a store does. Its [clock](FleetBuilder::clock) is also the store's.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_fleet::{CutOff, Fleet};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let fleet = Fleet::local().clock(&time).open()?;
+    /// let api = fleet.limit("api", "10/s burst 2".parse()?).when_cut_off(CutOff::Deny).build()?;
+    /// let same = fleet.limit("api", "10/s burst 2".parse()?).when_cut_off(CutOff::Deny).build()?;
+    ///
+    /// assert!(api.ask().block().is_ok() && same.ask().block().is_ok());
+    /// let denied = api.ask().block().unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
+    /// time.advance(Duration::from_millis(100));
+    /// assert!(api.ask().block().is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn local() -> FleetBuilder {
+        FleetBuilder::new(None)
     }
 
     /// Waits until the store can be reached.
@@ -106,7 +131,6 @@ impl Fleet {
             name,
             quota,
             cut_off: None,
-            clock: Clock::system(),
             capacity,
             built: PhantomData,
         }
@@ -125,6 +149,25 @@ impl Shared {
 }
 
 impl FleetBuilder {
+    fn new(address: Option<Address>) -> Self {
+        Self {
+            address,
+            nodes: None,
+            timeout: Duration::from_millis(50),
+            clock: Clock::system(),
+        }
+    }
+
+    /// Sets the clock of the fleet's limits (default: [`Clock::system`]).
+    ///
+    /// It measures how much of a refusal's wait has passed, and the shares of processes that decide alone. Redis and Valkey have
+    /// clocks of their own.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
+        self
+    }
+
     /// Sets how many processes share the limits.
     ///
     /// A process that cannot reach the store then admits its share of each limit: [`CutOff::Share`]`(1, nodes)`.
@@ -156,12 +199,17 @@ impl FleetBuilder {
             .enable_all()
             .build()
             .map_err(FleetError::Thread)?;
-        let link = Arc::new(Link::new(self.store, self.timeout));
+        let store = match self.address {
+            Some(address) => Store::Redis(address),
+            None => Store::Local(Local::new(self.clock.clone())),
+        };
+        let link = Arc::new(Link::new(store, self.timeout));
         let (ready, announced) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             link: Arc::clone(&link),
             ready: ready.clone(),
             nodes: self.nodes,
+            clock: self.clock,
         });
         let again = ready.downgrade();
         thread::Builder::new()
@@ -216,23 +264,21 @@ impl<L> FleetLimitBuilder<'_, L> {
         self
     }
 
-    /// Sets the clock (default: [`Clock::system`]).
-    #[must_use]
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = clock.into();
-        self
-    }
-
     fn strict(self) -> Result<Question, FleetError> {
         let shared = &self.fleet.0;
         let share = |nodes| CutOff::Share(1, nodes);
         let cut_off = self.cut_off.or(shared.nodes.map(share));
         let cut_off = cut_off.ok_or(FleetError::NoCutOff)?;
-        let alone = Alone::new(cut_off, self.quota, &self.clock, self.capacity)?;
+        let alone = Alone::new(cut_off, self.quota, &shared.clock, self.capacity)?;
         let terms = Terms::of(self.quota).map_err(|most| FleetError::Burst { most })?;
         Ok(Question {
             shared: Arc::clone(shared),
-            strict: Arc::new(Strict::new(terms, self.clock, alone, self.capacity)),
+            strict: Arc::new(Strict::new(
+                terms,
+                shared.clock.clone(),
+                alone,
+                self.capacity,
+            )),
             record: Record::of(&self.name, b""),
         })
     }

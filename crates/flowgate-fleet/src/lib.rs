@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a limit for several processes | [`Fleet`], [`FleetLimit::ask`] |
 //! | a limit for each key, such as each tenant | [`Fleet::keyed`], [`FleetKeyed::ask`] |
+//! | limits in tests, without a store | [`Fleet::local`] |
 //! | a decision while the store does not answer | [`CutOff`], [`Admitted::is_degraded`] |
 //!
 //! ```
@@ -42,6 +43,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+mod bucket;
 mod call;
 mod cut_off;
 mod error;
@@ -49,8 +51,12 @@ mod fleet;
 mod keys;
 mod limit;
 mod link;
+mod local;
 mod record;
 mod redis;
+#[cfg(test)]
+mod script;
+mod store;
 mod strict;
 mod terms;
 

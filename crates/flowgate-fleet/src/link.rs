@@ -11,7 +11,7 @@
 //! lost when a store hangs, and the next thing that it gets is a PING.
 
 use crate::call::{Call, Failure, Reply};
-use crate::redis::{Connection, Store};
+use crate::store::{Connection, Store};
 use redis::RedisResult;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -124,12 +124,7 @@ impl Link {
     pub(crate) async fn connect(self: Arc<Self>) {
         let [mut pause, longest] = PAUSES;
         loop {
-            let attempt = async {
-                let connection = self.store.connect().await?;
-                connection.ping().await?;
-                RedisResult::Ok(connection)
-            };
-            let attempt = time::timeout(ATTEMPT * self.timeout, attempt).await;
+            let attempt = time::timeout(ATTEMPT * self.timeout, self.store.connect()).await;
             if let Ok(Ok(connection)) = attempt {
                 let mut current = self.current();
                 current.connection = Some(connection);

@@ -17,13 +17,13 @@ const NOT_THE_PRIMARY: [&str; 5] = ["READONLY", "MASTERDOWN", "CLUSTERDOWN", "LO
 
 /// Where the store is.
 #[derive(Debug)]
-pub(crate) struct Store(Client);
+pub(crate) struct Address(Client);
 
 /// One connection. It does not reconnect.
 #[derive(Clone)]
 pub(crate) struct Connection(MultiplexedConnection);
 
-impl Store {
+impl Address {
     pub(crate) fn new(url: &str) -> RedisResult<Self> {
         // Calls are small, and wait for nothing.
         let tcp = TcpSettings::default().set_nodelay(true);
@@ -39,12 +39,14 @@ impl Store {
         let connection = self
             .0
             .get_multiplexed_async_connection_with_config(&settings);
-        connection.await.map(Connection)
+        let connection = Connection(connection.await?);
+        connection.ping().await?;
+        Ok(connection)
     }
 }
 
 impl Connection {
-    pub(crate) async fn ping(&self) -> RedisResult<()> {
+    async fn ping(&self) -> RedisResult<()> {
         redis::cmd("PING").query_async(&mut self.0.clone()).await
     }
 

@@ -10,10 +10,10 @@ local now = time[1] * 1000000 + time[2]
 local count, period, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local full, debt, changed = burst * period, 0, false
 -- What is left of a debt. If the clock was set back, or is another one, nothing flows back, and time goes on from here.
-local function left(debt, at, rate)
-  if at > now then return debt end
-  if now - at >= debt / rate then return 0 end
-  return debt - (now - at) * rate
+local function left(owed, at, rate)
+  if at > now then return owed end
+  if now - at >= owed / rate then return 0 end
+  return owed - (now - at) * rate
 end
 local record = redis.call('GET', KEYS[1])
 if record then
@@ -21,18 +21,25 @@ if record then
   if not was then
     return redis.error_reply('FOREIGN the value of this record is not one of flowgate')
   end
-  debt, changed = left(was + 0, at + 0, old_count + 0), at + 0 > now
-  if old_period + 0 ~= period then debt = math.ceil(debt / old_period * period) end
+  at, old_count, old_period = at + 0, old_count + 0, old_period + 0
+  debt = left(was + 0, at, old_count)
+  changed = at > now or old_count ~= count or old_period ~= period
+  if old_period ~= period then
+    -- Whole units are exact. The rest of one is rounded up, and never less than exact.
+    local units = math.floor(debt / old_period)
+    local rest = (debt - units * old_period) / old_period * period
+    debt = math.min(units * period + math.ceil(rest + rest / 2 ^ 50), 2 ^ 53 - 1)
+  end
 end
+-- A debt above the burst stays: it is of a caller with a larger one.
 local seen = math.min(left(tonumber(ARGV[4]), tonumber(ARGV[5]), count), full)
 local reply = {now, 0, math.max(seen - debt, 0)}
 if seen > debt then
   debt, changed = seen, true
 end
-if debt > full then debt = full end
 for pair = 6, #ARGV, 2 do
   local times, cost = tonumber(ARGV[pair]), ARGV[pair + 1] * period
-  local taken = math.min(times, math.floor((full - debt) / cost))
+  local taken = math.max(math.min(times, math.floor((full - debt) / cost)), 0)
   if taken > 0 then
     debt, changed = debt + taken * cost, true
   end
@@ -40,7 +47,7 @@ for pair = 6, #ARGV, 2 do
 end
 if changed and debt > 0 then
   local text = string.format('%.0f:%.0f:%.0f:%.0f', debt, now, count, period)
-  redis.call('SET', KEYS[1], text, 'PX', math.ceil(debt / count / 1000) + 10000)
+  redis.call('SET', KEYS[1], text, 'PX', string.format('%.0f', math.ceil(debt / count / 1000) + 10000))
 end
 reply[2] = debt
 return reply

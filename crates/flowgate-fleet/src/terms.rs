@@ -1,7 +1,7 @@
 use flowgate::Quota;
 
 /// Integers below this one are exact in the store's numbers, which are doubles.
-const MOST: u128 = 1 << 53;
+pub(crate) const MOST: u128 = 1 << 53;
 
 /// A quota in the store's integers: one unit is `period` parts, and `count` parts flow back per microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,350 @@
+//! The script in a real store: every answer and every record is that of [`Bucket`], and every line of it matters.
+
+use crate::bucket::Bucket;
+use crate::call::{Call, Reply, Run, Seen};
+use crate::record::Record;
+use crate::terms::Terms;
+use fastrand::Rng;
+use redis::{Connection, Pipeline, RedisResult};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SCRIPT: &str = include_str!("script.lua");
+/// The time at which a history begins: in 2023.
+const BEGIN_US: u64 = 1_700_000_000_000_000;
+
+const QUOTAS: [&str; 10] = [
+    "1/s burst 1",
+    "100/s burst 10",
+    "1000/s burst 50",
+    "1000000000/s burst 1000000",
+    "3/min burst 10",
+    "7/11s burst 3",
+    "999983/day burst 1000",
+    "1/day burst 3",
+    "1/day burst 104248",
+    "1000/s burst 7 units 3",
+];
+
+/// One call, and what becomes of it.
+struct Decision {
+    before: Option<Bucket>,
+    call: Call,
+    now_us: u64,
+    reply: Reply,
+    /// What is stored afterwards.
+    after: Option<Bucket>,
+}
+
+/// `len` calls to a bucket that is full at first, mostly near the values at which the answer changes.
+fn history(random: &mut Rng, len: usize) -> Vec<Decision> {
+    let mut terms = draw_terms(random);
+    let mut now_us = BEGIN_US;
+    let mut stored = None;
+    let mut seen = Seen::default();
+    let decide = |_| {
+        if random.u32(0..40) == 0 {
+            terms = draw_terms(random);
+        }
+        // A store that has lost its records, a clock that was set back, a long rest, and the moments around an answer's wait.
+        if random.u32(0..60) == 0 {
+            stored = None;
+        }
+        let wait_us = terms.wait_us(seen.debt, random.u64(1..=terms.burst));
+        now_us = match random.u32(0..20) {
+            0 => now_us - random.u64(0..10_000_000),
+            1 => now_us + random.u64(0..100_000_000_000),
+            2..=5 => now_us + wait_us,
+            6 | 7 => now_us + wait_us.saturating_sub(1),
+            8..=10 => now_us + seen.debt / terms.count,
+            11 => now_us + seen.debt.div_ceil(terms.count),
+            12..=16 => now_us + random.u64(0..1 + terms.period / terms.count),
+            _ => now_us,
+        };
+        // Not beyond what a double holds exactly.
+        if now_us > 2 * BEGIN_US {
+            now_us = BEGIN_US;
+        }
+        let call = Call {
+            record: Record::of("script", b""),
+            terms,
+            seen: if random.bool() { seen } else { Seen::default() },
+            runs: (0..random.u32(0..4))
+                .map(|_| draw_run(random, &terms))
+                .collect(),
+        };
+        let before = stored;
+        let (reply, bucket) = Bucket::take(before, now_us, &call);
+        seen = reply.seen;
+        stored = bucket.or(stored);
+        Decision {
+            before,
+            call,
+            now_us,
+            reply,
+            after: stored,
+        }
+    };
+    (0..len).map(decide).collect()
+}
+
+fn draw_terms(random: &mut Rng) -> Terms {
+    let quota = random.choice(QUOTAS).expect("there are some");
+    Terms::of(quota.parse().expect("a quota")).expect("it is exact")
+}
+
+fn draw_run(random: &mut Rng, terms: &Terms) -> Run {
+    let units = match random.u32(0..3) {
+        0 => 1,
+        1 => terms.burst,
+        _ => random.u64(1..=terms.burst),
+    };
+    let times = random.u64(1..=2 + terms.burst / units);
+    Run { times, units }
+}
+
+/// A server that is stopped when this is dropped.
+struct Engine {
+    process: Child,
+    connection: Connection,
+}
+
+impl Engine {
+    fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("it is bound").port();
+        drop(free);
+        let process = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed: ./ci/test");
+        let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
+        let until = Instant::now() + Duration::from_secs(20);
+        let connection = loop {
+            match client.get_connection() {
+                Ok(connection) => break connection,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            thread::yield_now();
+        };
+        Self {
+            process,
+            connection,
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The script with the time as its last two arguments: seconds and microseconds.
+fn at_a_given_time(script: &str) -> String {
+    let time = "redis.call('TIME')";
+    assert_eq!(script.matches(time).count(), 1);
+    let script = script.replace(time, "{table.remove(ARGV, #ARGV - 1), table.remove(ARGV)}");
+    assert_eq!(script.matches("#ARGV, 2 do").count(), 1);
+    script
+}
+
+/// Makes all calls of `history` to `key`, each after what it found there, and returns the first difference.
+fn compare(
+    connection: &mut Connection,
+    hash: &str,
+    key: &str,
+    history: &[Decision],
+) -> Result<(), String> {
+    let mut calls = Pipeline::new();
+    for Decision {
+        before,
+        call,
+        now_us,
+        ..
+    } in history
+    {
+        match before {
+            Some(bucket) => calls.cmd("SET").arg(key).arg(bucket.to_string()),
+            None => calls.cmd("DEL").arg(key),
+        };
+        calls.cmd("EVALSHA").arg(hash).arg(1).arg(key);
+        let Terms {
+            count,
+            period,
+            burst,
+        } = call.terms;
+        calls.arg(&[count, period, burst, call.seen.debt, call.seen.at_us]);
+        for run in &call.runs {
+            calls.arg(run.times).arg(run.units);
+        }
+        calls.arg(&[now_us / 1_000_000, now_us % 1_000_000]);
+        calls.cmd("GET").arg(key).cmd("PTTL").arg(key);
+    }
+    let seen: Vec<redis::Value> = calls.query(connection).map_err(|error| error.to_string())?;
+    for (decision, seen) in history.iter().zip(seen.chunks(4)) {
+        type Seen = (Vec<u64>, Option<String>, i64);
+        let seen = redis::Value::Array(seen[1..].to_vec());
+        let seen: Seen = redis::from_redis_value(seen).map_err(|error| error.to_string())?;
+        let (answer, record, lasts_ms) = seen;
+        let Decision {
+            call, reply, after, ..
+        } = decision;
+        let mut expected = vec![reply.seen.at_us, reply.seen.debt, reply.healed];
+        expected.extend(&reply.taken);
+        if (&answer, &record) != (&expected, &after.map(|after| after.to_string())) {
+            return Err(format!(
+                "{answer:?} and {record:?} instead of {expected:?} and {after:?} for {call:?}"
+            ));
+        }
+        // What the script has not stored does not expire.
+        if let Some(after) = after
+            && lasts_ms >= 0
+            && !after.paid_ms().contains(&lasts_ms)
+        {
+            return Err(format!("it lasts for {lasts_ms} ms: {after:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Compares the script with the function in `calls` random calls.
+fn compare_all(engine: &mut Engine, script: &str, calls: u64, seed: u64) -> Result<(), String> {
+    let mut load = redis::cmd("SCRIPT");
+    let hash: RedisResult<String> = load.arg("LOAD").arg(script).query(&mut engine.connection);
+    let hash = hash.map_err(|error| error.to_string())?;
+    let mut random = Rng::with_seed(seed);
+    for number in 0..calls / 200 {
+        let key = format!("{seed}:{number}:{hash}");
+        compare(
+            &mut engine.connection,
+            &hash,
+            &key,
+            &history(&mut random, 200),
+        )?;
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c1_c2_c3_the_script_answers_and_stores_as_the_function_does() {
+    let calls = std::env::var("FLOWGATE_OPS").ok();
+    let calls = calls.map_or(100_000, |calls| calls.parse().expect("a number"));
+    let compared = compare_all(&mut Engine::start(), &at_a_given_time(SCRIPT), calls, 1);
+    assert_eq!(compared, Ok(()));
+}
+
+/// What is in a line, and what becomes of it: a mistake that the comparison has to notice.
+const MISTAKES: [(&str, &str); 35] = [
+    ("* 1000000 +", "* 1000000 -"),
+    (
+        "tonumber(ARGV[1]), tonumber(ARGV[2])",
+        "tonumber(ARGV[2]), tonumber(ARGV[1])",
+    ),
+    ("= burst * period, 0,", "= burst * period, 1,"),
+    ("= burst * period,", "= burst * period - 1,"),
+    (
+        "local function left(owed, at, rate)",
+        "local function left(owed, rate, at)",
+    ),
+    ("if at > now then return owed end", ""),
+    (
+        "now - at >= owed / rate then",
+        "now - at >= owed / rate - 1 then",
+    ),
+    (
+        "return owed - (now - at) * rate",
+        "return owed - (now - at) * count",
+    ),
+    (
+        "local record = redis.call('GET', KEYS[1])",
+        "local record = false",
+    ),
+    ("if record then", "if record and #ARGV > 6 then"),
+    (
+        "'^(%d+):(%d+):(%d+):(%d+)$'",
+        "'^(%d+):(%d+):%d*(%d):(%d+)$'",
+    ),
+    (
+        "at + 0, old_count + 0, old_period + 0",
+        "at + 1, old_count + 0, old_period + 0",
+    ),
+    ("left(was + 0, at, old_count)", "left(was + 0, at, count)"),
+    (
+        "changed = at > now or old_count ~= count or",
+        "changed = old_count ~= count or",
+    ),
+    ("or old_count ~= count or", "or"),
+    ("or old_period ~= period", ""),
+    (
+        "  if old_period ~= period then",
+        "  if old_period < period then",
+    ),
+    (
+        "math.floor(debt / old_period)",
+        "math.ceil(debt / old_period)",
+    ),
+    (
+        "- units * old_period) / old_period * period",
+        "- units * old_period) / period * old_period",
+    ),
+    ("rest + rest / 2 ^ 50", "rest + 1"),
+    (
+        "units * period + math.ceil(",
+        "units * period + math.floor(",
+    ),
+    (", 2 ^ 53 - 1)", ", 2 ^ 60)"),
+    (
+        "tonumber(ARGV[4]), tonumber(ARGV[5]), count)",
+        "tonumber(ARGV[4]), now, count)",
+    ),
+    (", full)\nlocal reply", ", 2 ^ 60)\nlocal reply"),
+    ("math.max(seen - debt, 0)", "seen - debt"),
+    ("if seen > debt then", "if seen > debt + 1000 then"),
+    (
+        "debt, changed = seen, true",
+        "debt, changed = seen, changed",
+    ),
+    (
+        "for pair = 6, #ARGV, 2 do",
+        "for pair = 6, math.min(#ARGV, 9), 2 do",
+    ),
+    (
+        "tonumber(ARGV[pair]), ARGV[pair + 1] * period",
+        "tonumber(ARGV[pair + 1]), ARGV[pair] * period",
+    ),
+    (
+        "math.floor((full - debt) / cost)",
+        "math.ceil((full - debt) / cost)",
+    ),
+    ("if taken > 0 then", "if taken > 1 then"),
+    (
+        "debt, changed = debt + taken * cost, true",
+        "debt, changed = debt + taken * cost, changed",
+    ),
+    ("if changed and debt > 0 then", "if debt > 0 then"),
+    ("debt, now, count, period)", "debt, now, period, count)"),
+    ("+ 10000))", "+ 0))"),
+];
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn a_mistake_in_any_line_of_the_script_is_noticed() {
+    let mut engine = Engine::start();
+    let script = at_a_given_time(SCRIPT);
+    let mut missed = Vec::new();
+    for (line, mistake) in MISTAKES {
+        assert_eq!(script.matches(line).count(), 1, "{line:?}");
+        let broken = script.replace(line, mistake);
+        if compare_all(&mut engine, &broken, 20_000, 1).is_ok() {
+            missed.push(line);
+        }
+    }
+    assert!(missed.is_empty(), "not noticed: {missed:#?}");
+}
