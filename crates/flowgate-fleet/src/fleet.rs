@@ -68,7 +68,9 @@ impl Fleet {
         Ok(FleetBuilder::new(Some(address)))
     }
 
-    /// Returns a builder for a fleet whose limits are kept in this process: for tests, and for a program that has one process.
+    /// Returns a builder for a fleet whose limits are kept in this process.
+    ///
+    /// It is for tests, and for a program that has one process.
     ///
     /// It decides exactly as a store does. Its [clock](FleetBuilder::clock) is also the store's.
     ///

@@ -34,7 +34,7 @@ struct Decision {
     call: Call,
     now_us: u64,
     reply: Reply,
-    /// What is stored afterwards.
+    /// The record afterwards.
     after: Option<Bucket>,
 }
 
@@ -240,7 +240,7 @@ fn c1_c2_c3_the_script_answers_and_stores_as_the_function_does() {
     assert_eq!(compared, Ok(()));
 }
 
-/// What is in a line, and what becomes of it: a mistake that the comparison has to notice.
+/// A part of the script, and a mistake in its place that the comparison has to notice.
 const MISTAKES: [(&str, &str); 35] = [
     ("* 1000000 +", "* 1000000 -"),
     (

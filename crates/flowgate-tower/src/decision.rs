@@ -85,7 +85,7 @@ impl fmt::Display for LayerVerdict {
 /// use flowgate_tower::RefusalReason;
 ///
 /// assert_eq!(RefusalReason::OverLimit.name(), "over_limit");
-/// assert_eq!(RefusalReason::ALL.len(), 10);
+/// assert_eq!(RefusalReason::ALL.len(), 11);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
