@@ -44,7 +44,10 @@ fuzz_target!(|input: &[u8]| {
     }
     let step = usize::from(*step) + 1;
     let log = reader.read(file, |_| ControlFlow::Continue(()));
-    match (log, reader.read(Dripping(file, step), |_| ControlFlow::Continue(()))) {
+    match (
+        log,
+        reader.read(Dripping(file, step), |_| ControlFlow::Continue(())),
+    ) {
         (Ok(log), Ok(dripped)) => {
             assert_eq!(log.requests, dripped.requests);
             assert_eq!(log.requests[0].at.as_nanos(), 0);

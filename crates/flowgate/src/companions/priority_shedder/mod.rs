@@ -21,6 +21,7 @@ pub use builder::PriorityShedderBuilder;
 
 use crate::clock::Clock;
 use crate::primitive::{AtomicU64, Lock, Ordering};
+#[cfg(feature = "std")]
 use crate::quota::QuotaError;
 use crate::verdict::Denied;
 use alloc::boxed::Box;
