@@ -48,10 +48,9 @@ pin_project! {
 }
 
 impl<B: Body> LimitBody<B> {
-    pub(crate) fn new(body: B, permit: Option<Permit>) -> Self {
-        let mut permit = permit;
+    pub(crate) fn new(body: B, mut permit: Option<Permit>) -> Self {
         // A body that has ended already may never be polled.
-        if body.is_end_stream() {
+        if permit.is_some() && body.is_end_stream() {
             end(&mut permit);
         }
         Self {
@@ -61,7 +60,8 @@ impl<B: Body> LimitBody<B> {
     }
 }
 
-/// The response has ended as it should.
+/// The response has ended as it should. Not inlined, as most responses hold nothing.
+#[inline(never)]
 fn end(permit: &mut Option<Permit>) {
     if let Some(permit) = permit.take() {
         permit.end();

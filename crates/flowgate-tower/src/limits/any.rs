@@ -1,6 +1,6 @@
 use super::sealed::Sealed;
 use super::{
-    Answer, AnyWait, Call, Cause, Custom, Names, Patience, Permit, Standing, Turn, gate, standing,
+    Answer, AnyWait, Cause, Custom, Names, Patience, Permit, Standing, Turn, gate, standing,
 };
 use crate::RequestHead;
 use flowgate::engine::Engine;
@@ -180,13 +180,13 @@ impl Sealed for AnyLimit {
             (Self::Rate(limiter), Some(n)) => limiter.try_acquire_n(n).map(|()| None),
             (Self::Concurrency(limit), _) => limit
                 .try_acquire_n_owned(cost.unwrap_or(1))
-                .map(|permit| Some(Permit::Slots(permit))),
+                .map(|permit| Some(Permit::slots(permit))),
             (Self::Adaptive(limit), _) => limit
                 .try_acquire_n_owned(cost.unwrap_or(1))
-                .map(|permit| Some(Permit::Adaptive(Call::new(permit)))),
+                .map(|permit| Some(Permit::adaptive(permit))),
             (Self::Gate(gate), _) => gate
                 .try_acquire_n_owned(cost.unwrap_or(1))
-                .map(|permit| Some(Permit::Gate(permit))),
+                .map(|permit| Some(Permit::gate(permit))),
             (Self::Custom(_), _) => Err(Denied::busy()),
         }
     }

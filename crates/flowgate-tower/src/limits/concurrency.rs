@@ -24,7 +24,7 @@ where
         cost: Option<u64>,
     ) -> Result<Option<Permit>, Denied> {
         self.try_acquire_n_owned(key, cost.unwrap_or(1))
-            .map(|permit| Some(Permit::Key(permit)))
+            .map(|permit| Some(Permit::key(permit)))
     }
 
     fn wait(

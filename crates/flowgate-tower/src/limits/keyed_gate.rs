@@ -27,7 +27,7 @@ where
         cost: Option<u64>,
     ) -> Result<Option<Permit>, Denied> {
         self.try_acquire_n(key, cost.unwrap_or(1))
-            .map(|permit| Some(Permit::Gate(permit)))
+            .map(|permit| Some(Permit::gate(permit)))
     }
 
     fn wait(

@@ -26,9 +26,10 @@ use crate::by::NoKey;
 use crate::call_outcome::OutcomeOf;
 use crate::{RequestHead, ResponseHead};
 use adaptive::Call;
-use flowgate::{Denied, Gate, KeyedError, OwnedKeyPermit, OwnedPermit};
+use flowgate::{Adapt, Denied, Gate, KeyedError, OwnedAdaptivePermit, OwnedKeyPermit, OwnedPermit};
 use http_body::Frame;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use wait::{KeyWait, Turn};
 
@@ -128,51 +129,97 @@ pub(crate) mod sealed {
 pub type Answer<'a> = Result<Option<&'a Permit>, &'a Denied>;
 
 /// What a request holds until it ends.
-pub enum Permit {
+///
+/// It is dropped out of line. Most requests hold nothing, and their code would otherwise carry the code of all kinds about, wherever a
+/// permit can be dropped.
+pub struct Permit(ManuallyDrop<Option<Held>>);
+
+enum Held {
     Slots(OwnedPermit),
-    Adaptive(Call),
+    /// Apart, so that the other kinds do not carry the room for it about.
+    Adaptive(Box<Call>),
     Gate(OwnedPermit<Gate>),
     Key(OwnedKeyPermit),
     Custom(Admission),
 }
 
 impl Permit {
+    fn new(held: Held) -> Self {
+        Self(ManuallyDrop::new(Some(held)))
+    }
+
+    pub fn slots(permit: OwnedPermit) -> Self {
+        Self::new(Held::Slots(permit))
+    }
+
+    pub fn adaptive(permit: OwnedAdaptivePermit<dyn Adapt>) -> Self {
+        Self::new(Held::Adaptive(Box::new(Call::new(permit))))
+    }
+
+    pub fn gate(permit: OwnedPermit<Gate>) -> Self {
+        Self::new(Held::Gate(permit))
+    }
+
+    pub fn key(permit: OwnedKeyPermit) -> Self {
+        Self::new(Held::Key(permit))
+    }
+
+    pub fn custom(admission: Admission) -> Self {
+        Self::new(Held::Custom(admission))
+    }
+
+    /// Returns the answer of a limiter that is not part of this library.
+    pub fn admission(&self) -> Option<&Admission> {
+        match &*self.0 {
+            Some(Held::Custom(admission)) => Some(admission),
+            _ => None,
+        }
+    }
+
     /// Whether it was given because the limit could not decide.
     pub fn is_of_outage(&self) -> bool {
-        matches!(self, Self::Custom(admission) if admission.is_of_outage())
+        self.admission().is_some_and(Admission::is_of_outage)
     }
 
     /// Notes the head of the response; `None` is an error.
     pub fn note_head(&mut self, outcome_of: &Arc<OutcomeOf>, answer: Option<ResponseHead<'_>>) {
-        if let Self::Adaptive(call) = self {
+        if let Some(Held::Adaptive(call)) = &mut *self.0 {
             call.note_head(outcome_of, answer);
         }
     }
 
     /// Notes a frame of the response's body. Returns whether it is known to be the last one.
     pub fn note_frame(&mut self, frame: &Frame<impl bytes::Buf>) -> bool {
-        match self {
-            Self::Adaptive(call) => call.note_frame(frame),
+        match &mut *self.0 {
+            Some(Held::Adaptive(call)) => call.note_frame(frame),
             _ => false,
         }
     }
 
     /// Returns it when the response has ended as it should. One that is dropped is that of a request that was abandoned.
-    pub fn end(self) {
-        if let Self::Adaptive(call) = self {
+    pub fn end(mut self) {
+        if let Some(Held::Adaptive(call)) = self.0.take() {
             call.end();
         }
     }
 }
 
+impl Drop for Permit {
+    #[inline(never)]
+    fn drop(&mut self) {
+        drop(self.0.take());
+    }
+}
+
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = match self {
-            Self::Slots(permit) => permit.units(),
-            Self::Adaptive(call) => return call.fmt(f),
-            Self::Gate(permit) => permit.units(),
-            Self::Key(permit) => permit.units(),
-            Self::Custom(admission) => return admission.fmt(f),
+        let units = match &*self.0 {
+            Some(Held::Slots(permit)) => permit.units(),
+            Some(Held::Adaptive(call)) => return call.fmt(f),
+            Some(Held::Gate(permit)) => permit.units(),
+            Some(Held::Key(permit)) => permit.units(),
+            Some(Held::Custom(admission)) => return admission.fmt(f),
+            None => 0,
         };
         write!(f, "Permit({units})")
     }

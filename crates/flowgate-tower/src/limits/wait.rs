@@ -1,7 +1,6 @@
 //! Waits that own what they wait for: plain types, so that none needs an allocation of its own.
 
 use super::Permit;
-use super::adaptive::Call;
 use super::custom::CustomWait;
 use flowgate::{
     Acquirable, Acquire, Adapt, AdaptiveLimit, AdaptivePermits, Denied, Gate, Grant, Limiter,
@@ -48,25 +47,25 @@ impl Granted for Grant {
 
 impl Granted for OwnedPermit {
     fn permit(self) -> Option<Permit> {
-        Some(Permit::Slots(self))
+        Some(Permit::slots(self))
     }
 }
 
 impl Granted for OwnedAdaptivePermit<dyn Adapt> {
     fn permit(self) -> Option<Permit> {
-        Some(Permit::Adaptive(Call::new(self)))
+        Some(Permit::adaptive(self))
     }
 }
 
 impl Granted for OwnedPermit<Gate> {
     fn permit(self) -> Option<Permit> {
-        Some(Permit::Gate(self))
+        Some(Permit::gate(self))
     }
 }
 
 impl Granted for OwnedKeyPermit {
     fn permit(self) -> Option<Permit> {
-        Some(Permit::Key(self))
+        Some(Permit::key(self))
     }
 }
 

@@ -356,13 +356,14 @@ impl<K: 'static> Custom<K> {
         let Some(quota) = self.limit.quota(key) else {
             return;
         };
+        let remaining = |permit: &Permit| permit.admission()?.remaining;
         let (remaining, more_after) = match answer {
-            Ok(Some(Permit::Custom(Admission {
-                remaining: Some(remaining),
-                ..
-            }))) => (*remaining, None),
+            Ok(permit) => match permit.and_then(remaining) {
+                Some(remaining) => (remaining, None),
+                None => return,
+            },
             Err(denied) if denied.retry_after().is_some() => (0, denied.retry_after()),
-            Ok(_) | Err(_) => return,
+            Err(_) => return,
         };
         tell(&Standing::of_answer(
             &names.limit,

@@ -106,12 +106,12 @@ impl<K: Clone + Send + Sync + 'static> Future for CustomWait<K> {
                         }
                     };
                     let denied = match answer {
-                        Ok(admission) => return Poll::Ready(Ok(Some(Permit::Custom(admission)))),
+                        Ok(admission) => return Poll::Ready(Ok(Some(Permit::custom(admission)))),
                         Err(denied) => denied,
                     };
                     if denied.is_outage() && this.custom.admits_outages {
                         let admission = Admission::of_outage();
-                        return Poll::Ready(Ok(Some(Permit::Custom(admission))));
+                        return Poll::Ready(Ok(Some(Permit::custom(admission))));
                     }
                     let Some(at) = this.again(&denied) else {
                         return Poll::Ready(Err(denied));
