@@ -10,7 +10,7 @@
 use flowgate_fleet::Fleet;
 use std::error::Error;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -120,9 +120,17 @@ impl Store {
                 .spawn()
         };
         let store = start("redis-server").or_else(|_| start("valkey-server"));
-        store.map(Self).map_err(|error| {
-            format!("neither redis-server nor valkey-server can be started: {error}").into()
-        })
+        let store = store.map(Self).map_err(|error| {
+            format!("neither redis-server nor valkey-server can be started: {error}")
+        })?;
+        let until = Instant::now() + Duration::from_secs(5);
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            if Instant::now() > until {
+                return Err("the store does not listen".into());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(store)
     }
 
     fn kill(&mut self) {
