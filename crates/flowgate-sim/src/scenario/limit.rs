@@ -288,6 +288,11 @@ impl FromStr for LimiterText {
             }
             words.truncate(words.len() - 2);
         }
+        if let Some(setting @ ("wait" | "queue" | "order" | "codel" | "by")) = words.last().copied()
+        {
+            let why = format!("'{setting}' has no value, as in 'wait 500ms queue 50'");
+            return Err(error(&why));
+        }
         // It belongs to the limit before the settings.
         words.extend(by.into_iter().flat_map(|field| ["by", field]));
         if waiting.has_rules() && !waiting.is_allowed() {
@@ -436,6 +441,8 @@ mod tests {
             ("concurrency 4 0", "from 1 to"),
             ("concurrency", "from 1 to"),
             ("token 5/s wait long", "long"),
+            ("token 5/s wait", "'wait' has no value"),
+            ("keyed token 5/s by", "'by' has no value"),
             ("token 5/s queue 5", "longest wait"),
             ("token 5/s wait 1s queue many", "whole number"),
             ("keyed sliding 5/s", "sliding"),
