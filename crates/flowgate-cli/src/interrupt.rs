@@ -84,19 +84,25 @@ pub(crate) const STOPPING: &str =
 /// Calls `end` at the first request to end, and ends the process with exit code 130 at the second. When this returns, no
 /// request can be missed.
 pub(crate) fn listen(end: impl FnOnce() + Send + 'static) -> Result<(), Refusal> {
-    let listening = || -> io::Result<()> {
-        let mut interrupts = Interrupts::new()?;
-        let ending = move || {
-            interrupts.wait();
-            end();
-            interrupts.wait();
-            process::exit(130);
-        };
-        thread::Builder::new()
-            .name("flowgate-ctrl-c".to_owned())
-            .spawn(ending)?;
-        Ok(())
+    let ending = |interrupts: &mut Interrupts| {
+        interrupts.wait();
+        end();
+        interrupts.wait();
     };
-    listening()
+    end_by(ending)
         .map_err(|error| Refusal::could_not_run(format!("cannot listen for Ctrl-C: {error}")))
+}
+
+/// Ends the process with exit code 130 when `waits` has waited for as many requests as it wants. When this returns, no
+/// request can be missed.
+pub(crate) fn end_by(waits: impl FnOnce(&mut Interrupts) + Send + 'static) -> io::Result<()> {
+    let mut interrupts = Interrupts::new()?;
+    let ending = move || {
+        waits(&mut interrupts);
+        process::exit(130);
+    };
+    thread::Builder::new()
+        .name("flowgate-ctrl-c".to_owned())
+        .spawn(ending)?;
+    Ok(())
 }

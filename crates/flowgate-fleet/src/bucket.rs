@@ -51,6 +51,11 @@ impl Bucket {
         };
         (reply, (changed && debt > 0).then_some(bucket))
     }
+
+    /// Returns whether nothing is left of the debt.
+    pub(crate) fn is_paid(&self, now_us: u64) -> bool {
+        left(self.debt, self.at_us, self.count, now_us) == 0
+    }
 }
 
 #[cfg(test)]
@@ -59,13 +64,6 @@ impl Bucket {
     pub(crate) fn paid_ms(&self) -> std::ops::RangeInclusive<i64> {
         let paid_ms = (self.debt as f64 / self.count as f64 / 1_000.0).ceil() as i64;
         paid_ms + 1..=paid_ms + 10_000
-    }
-}
-
-impl Bucket {
-    /// Returns whether nothing is left of the debt.
-    pub(crate) fn is_paid(&self, now_us: u64) -> bool {
-        left(self.debt, self.at_us, self.count, now_us) == 0
     }
 }
 

@@ -1,15 +1,16 @@
 //! The script in a real store: every answer and every record is that of [`Bucket`], and every line of it matters.
 
+#[path = "../tests/it/support/engine.rs"]
+#[expect(dead_code, reason = "other tests stop the store and start it again")]
+mod engine;
+
 use crate::bucket::Bucket;
 use crate::call::{Call, Reply, Run, Seen};
 use crate::record::Record;
 use crate::terms::Terms;
+use engine::Engine;
 use fastrand::Rng;
 use redis::{Connection, Pipeline, RedisResult};
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 const SCRIPT: &str = include_str!("script.lua");
 /// The time at which a history begins: in 2023.
@@ -105,46 +106,6 @@ fn draw_run(random: &mut Rng, terms: &Terms) -> Run {
     Run { times, units }
 }
 
-/// A server that is stopped when this is dropped.
-struct Engine {
-    process: Child,
-    connection: Connection,
-}
-
-impl Engine {
-    fn start() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("it is bound").port();
-        drop(free);
-        let process = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--appendonly", "no"])
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed: ./ci/test");
-        let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
-        let until = Instant::now() + Duration::from_secs(20);
-        let connection = loop {
-            match client.get_connection() {
-                Ok(connection) => break connection,
-                Err(error) => assert!(Instant::now() < until, "{error}"),
-            }
-            thread::yield_now();
-        };
-        Self {
-            process,
-            connection,
-        }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// The script with the time as its last two arguments: seconds and microseconds.
 fn at_a_given_time(script: &str) -> String {
     let time = "redis.call('TIME')";
@@ -214,19 +175,15 @@ fn compare(
 }
 
 /// Compares the script with the function in `calls` random calls.
-fn compare_all(engine: &mut Engine, script: &str, calls: u64, seed: u64) -> Result<(), String> {
+fn compare_all(engine: &Engine, script: &str, calls: u64, seed: u64) -> Result<(), String> {
+    let mut connection = engine.connect().expect("a connection");
     let mut load = redis::cmd("SCRIPT");
-    let hash: RedisResult<String> = load.arg("LOAD").arg(script).query(&mut engine.connection);
+    let hash: RedisResult<String> = load.arg("LOAD").arg(script).query(&mut connection);
     let hash = hash.map_err(|error| error.to_string())?;
     let mut random = Rng::with_seed(seed);
     for number in 0..calls / 200 {
         let key = format!("{seed}:{number}:{hash}");
-        compare(
-            &mut engine.connection,
-            &hash,
-            &key,
-            &history(&mut random, 200),
-        )?;
+        compare(&mut connection, &hash, &key, &history(&mut random, 200))?;
     }
     Ok(())
 }
@@ -236,7 +193,7 @@ fn compare_all(engine: &mut Engine, script: &str, calls: u64, seed: u64) -> Resu
 fn c1_c2_c3_the_script_answers_and_stores_as_the_function_does() {
     let calls = std::env::var("FLOWGATE_OPS").ok();
     let calls = calls.map_or(100_000, |calls| calls.parse().expect("a number"));
-    let compared = compare_all(&mut Engine::start(), &at_a_given_time(SCRIPT), calls, 1);
+    let compared = compare_all(&Engine::start(), &at_a_given_time(SCRIPT), calls, 1);
     assert_eq!(compared, Ok(()));
 }
 
@@ -336,13 +293,13 @@ const MISTAKES: [(&str, &str); 35] = [
 #[test]
 #[ignore = "needs redis-server: ./ci/test"]
 fn a_mistake_in_any_line_of_the_script_is_noticed() {
-    let mut engine = Engine::start();
+    let engine = Engine::start();
     let script = at_a_given_time(SCRIPT);
     let mut missed = Vec::new();
     for (line, mistake) in MISTAKES {
         assert_eq!(script.matches(line).count(), 1, "{line:?}");
         let broken = script.replace(line, mistake);
-        if compare_all(&mut engine, &broken, 20_000, 1).is_ok() {
+        if compare_all(&engine, &broken, 20_000, 1).is_ok() {
             missed.push(line);
         }
     }

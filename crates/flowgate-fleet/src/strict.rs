@@ -90,8 +90,11 @@ impl Strict {
     }
 
     fn with<R>(&self, record: Record, with: impl FnOnce(&mut State) -> R) -> R {
-        let now = self.clock.now();
-        let is_stale = |state: &State| self.wait_at(now, state, self.terms.burst).is_zero();
+        // Only asked of a table that is full.
+        let is_stale = |state: &State| {
+            let until_full = self.wait_at(self.clock.now(), state, self.terms.burst);
+            until_full.is_zero()
+        };
         self.keys.with(record, is_stale, with)
     }
 

@@ -11,7 +11,7 @@ use flowgate::{Clock, LeakyBucket, Precision, Quota};
 
 use crate::argument;
 use crate::exit::{Exit, Refusal, complain, exit_codes};
-use crate::interrupt::Interrupts;
+use crate::interrupt;
 
 /// Maximum length of a line that is buffered, in bytes. A longer line is passed on in pieces of this size.
 const LONGEST_LINE: u64 = 1 << 20;
@@ -160,8 +160,7 @@ fn change(from: u8, to: u8) -> bool {
 /// Makes Ctrl-C end the process with exit code 130 after the current line; a second Ctrl-C does not wait.
 /// When this returns, no Ctrl-C can be missed.
 fn end_on_ctrl_c() -> io::Result<()> {
-    let mut interrupts = Interrupts::new()?;
-    let ending = move || {
+    interrupt::end_by(|interrupts| {
         interrupts.wait();
         if STATE.swap(STOPPED, Ordering::Relaxed) == WITHIN_LINE {
             // Usually the line, and with it the process, ends within this time. A second Ctrl-C is not lost meanwhile.
@@ -171,12 +170,7 @@ fn end_on_ctrl_c() -> io::Result<()> {
             );
             interrupts.wait();
         }
-        process::exit(130);
-    };
-    thread::Builder::new()
-        .name("flowgate-ctrl-c".to_owned())
-        .spawn(ending)?;
-    Ok(())
+    })
 }
 
 /// Makes the process end with exit code 0 when the reader of its output exits, even while it waits for the limiter or

@@ -69,25 +69,30 @@ fn the_report_of_each_named_scenario_is_the_same() {
     }
 }
 
-#[test]
-fn each_output_is_written() {
+/// Runs the command with each output, and returns the JSON and the CSV. The page and the pictures are what their names say.
+fn outputs_of(name: &str, arguments: &[&str]) -> (Value, String) {
     let names = ["html", "svg", "png", "json", "csv"];
-    let files = names.map(|name| path(&format!("all.{name}")));
-    let flags = names.map(|name| format!("--{name}"));
-    let mut arguments = TRAFFIC.to_vec();
-    arguments.extend(["--limiter", "token 100/s burst 20"]);
+    let files = names.map(|kind| path(&format!("{name}.{kind}")));
+    let flags = names.map(|kind| format!("--{kind}"));
+    let mut arguments = [&TRAFFIC[..], arguments].concat();
     for (flag, file) in flags.iter().zip(&files) {
         arguments.extend([flag.as_str(), file]);
     }
     let (code, said, errors) = simulate(&arguments);
     assert_eq!((code, said.as_str(), errors.as_str()), (0, "", ""));
-    let begins = files.map(|file| fs::read(file).expect("it is written"));
-    assert!(begins[0].starts_with(b"<!DOCTYPE html>"));
-    assert!(begins[1].starts_with(b"<svg"));
-    assert!(begins[2].starts_with(b"\x89PNG"));
-    let json: Value = serde_json::from_slice(&begins[3]).expect("JSON");
+    let [html, svg, png, json, csv] = files.map(|file| fs::read(file).expect("it is written"));
+    assert!(html.starts_with(b"<!DOCTYPE html>"));
+    assert!(svg.starts_with(b"<svg"));
+    assert!(png.starts_with(b"\x89PNG"));
+    let json = serde_json::from_slice(&json).expect("JSON");
+    (json, String::from_utf8(csv).expect("UTF-8"))
+}
+
+#[test]
+fn each_output_is_written() {
+    let (json, csv) = outputs_of("all", &["--limiter", "token 100/s burst 20"]);
     assert_eq!(json["policies"][0]["windows"][0]["guarantee"], 120);
-    assert!(begins[4].starts_with(b"policy,"));
+    assert!(csv.starts_with("policy,"));
 }
 
 #[test]
@@ -243,23 +248,10 @@ fn a_suggestion_is_the_smallest_number_that_keeps_the_wish() {
 
 #[test]
 fn a_suggestion_is_written_to_each_output() {
-    let names = ["html", "svg", "png", "json", "csv"];
-    let files = names.map(|name| path(&format!("suggestion.{name}")));
-    let flags = names.map(|name| format!("--{name}"));
     let limiter = ["--limiter", "token N/s burst 20"];
     let wish = ["--suggest", "refused <= 1%"];
-    let mut arguments = [&TRAFFIC[..], &limiter, &wish].concat();
-    for (flag, file) in flags.iter().zip(&files) {
-        arguments.extend([flag.as_str(), file]);
-    }
-    let (code, said, errors) = simulate(&arguments);
-    assert_eq!((code, said.as_str(), errors.as_str()), (0, "", ""));
-    let begins = files.map(|file| fs::read(file).expect("it is written"));
-    assert!(begins[0].starts_with(b"<!DOCTYPE html>"));
-    assert!(begins[1].starts_with(b"<svg"));
-    assert!(begins[2].starts_with(b"\x89PNG"));
-    let json: Value = serde_json::from_slice(&begins[3]).expect("JSON");
-    assert!(begins[4].starts_with(b"n,measured,is_kept\r\n"));
+    let (json, csv) = outputs_of("suggestion", &[limiter, wish].concat());
+    assert!(csv.starts_with("n,measured,is_kept\r\n"));
     // The scenario has the number that was found, and runs.
     let found = path("suggested.toml");
     fs::write(&found, json["scenario"].as_str().expect("text")).expect("a file");
