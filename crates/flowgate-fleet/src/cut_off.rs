@@ -53,9 +53,10 @@ impl Alone {
         let share = Quota::new(count, quota.period().saturating_mul(nodes))
             .and_then(|rate| rate.units_per_token(quota.scale()))
             .and_then(|rate| rate.try_burst(burst))
-            .map_err(FleetError::Quota)?;
+            .map_err(|error| FleetError::Quota(Box::new(error)))?;
         let share = Keyed::token_bucket(share).clock(clock.clone());
-        let share = share.capacity(capacity).map_err(FleetError::Keys)?;
+        let share = share.capacity(capacity);
+        let share = share.map_err(|error| FleetError::Keys(Box::new(error)))?;
         Ok(Self::Share(Box::new(share)))
     }
 

@@ -1,5 +1,6 @@
 use flowgate::{KeyedError, QuotaError};
 use std::fmt;
+use std::time::Duration;
 
 /// A fleet or a limit that cannot be built, and what would work.
 ///
@@ -22,6 +23,8 @@ pub enum FleetError {
     NoCutOff,
     /// A fleet of no nodes.
     NoNodes,
+    /// The store may take less than 1 ms for an answer, or more than 1 min.
+    Timeout(Duration),
     /// The share of a process is none, or more than everything.
     Share {
         /// The share's numerator.
@@ -30,9 +33,9 @@ pub enum FleetError {
         nodes: u32,
     },
     /// No limiter can keep the share of a process.
-    Quota(QuotaError),
+    Quota(Box<QuotaError>),
     /// No table can keep the shares of this many keys.
-    Keys(KeyedError),
+    Keys(Box<KeyedError>),
     /// The store cannot count a burst this large exactly at this rate.
     Burst {
         /// The largest burst that it can count.
@@ -55,6 +58,10 @@ impl fmt::Display for FleetError {
                  `when_cut_off` of the limit's",
             ),
             Self::NoNodes => f.write_str("a fleet has at least 1 node, not 0"),
+            Self::Timeout(timeout) => write!(
+                f,
+                "the store has between 1 ms and 1 min for an answer, not {timeout:?}"
+            ),
             Self::Share { of, nodes } => {
                 write!(f, "a share is between 1/N and 1, not {of}/{nodes}")
             }

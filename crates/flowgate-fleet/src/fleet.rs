@@ -11,6 +11,7 @@ use crate::{CutOff, FleetError, FleetKeyed, FleetLimit};
 use flowgate::{Clock, Quota};
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -181,7 +182,8 @@ impl FleetBuilder {
 
     /// Sets how long the store may take for an answer (default: 50 ms).
     ///
-    /// After that, the connection is replaced, and this process decides alone. Set it to at least four round trips.
+    /// After that, the connection is replaced, and this process decides alone. It is at least 1 ms and at most 1 min. Set it to at least
+    /// four round trips.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -192,10 +194,15 @@ impl FleetBuilder {
     ///
     /// # Errors
     ///
-    /// Returns [`FleetError::NoNodes`] if the number of nodes is 0, and [`FleetError::Thread`] if the system starts no thread.
+    /// - [`FleetError::NoNodes`] if the number of nodes is 0;
+    /// - [`FleetError::Timeout`] if the store may take less than 1 ms or more than 1 min;
+    /// - [`FleetError::Thread`] if the system starts no thread.
     pub fn open(self) -> Result<Fleet, FleetError> {
         if self.nodes == Some(0) {
             return Err(FleetError::NoNodes);
+        }
+        if !TIMEOUTS.contains(&self.timeout) {
+            return Err(FleetError::Timeout(self.timeout));
         }
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
@@ -222,6 +229,8 @@ impl FleetBuilder {
     }
 }
 
+/// How long a store may take for an answer.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 /// How many keys are asked for in one write.
 const MOST_CALLS: usize = 1_000;
 

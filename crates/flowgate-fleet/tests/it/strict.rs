@@ -213,6 +213,31 @@ fn nothing_is_open_by_accident() {
 }
 
 #[test]
+fn nonsense_is_refused_with_what_would_work() {
+    for timeout in [Duration::ZERO, Duration::from_secs(61), Duration::MAX] {
+        let error = Fleet::local().timeout(timeout).open().unwrap_err();
+        assert!(error.to_string().contains("1 ms and 1 min"), "{error}");
+    }
+    let fleet = Fleet::local().nodes(u32::MAX).open().unwrap();
+    let build = |quota: Quota| fleet.limit("api", quota).build();
+    // A share of no whole token admits nothing, and every quota is exact or refused.
+    for quota in [
+        quota("1/s"),
+        quota("2147483647/s"),
+        Quota::spacing(Duration::from_nanos(1)).unwrap(),
+        Quota::spacing(Duration::from_secs(3_000_000)).unwrap(),
+        quota("7/day burst 1000000000"),
+    ] {
+        match build(quota) {
+            Ok(limit) => assert!(limit.ask().n(u64::MAX).block().unwrap_err().is_never()),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+    let keys = fleet.keyed("", quota("5/s")).capacity(0).build();
+    assert!(keys.is_ok_and(|keys| keys.ask("").n(5).block().is_ok()));
+}
+
+#[test]
 fn a_fleet_without_a_store_decides_alone() {
     let fleet = Fleet::redis("redis://127.0.0.1:1")
         .unwrap()

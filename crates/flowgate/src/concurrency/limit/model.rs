@@ -73,6 +73,12 @@ fn limit_of(limit: u32) -> (Arc<ConcurrencyLimit>, ManualClock) {
     )
 }
 
+/// Sets the limit to two, on a thread of its own.
+fn grow_to_two(limit: &Arc<ConcurrencyLimit>) -> thread::JoinHandle<()> {
+    let limit = Arc::clone(limit);
+    thread::spawn(move || limit.set_limit(2).expect("within range"))
+}
+
 #[track_caller]
 fn assert_idle(limit: &ConcurrencyLimit) {
     assert!(limit.queue().is_empty());
@@ -212,10 +218,7 @@ fn model_a_release_meets_a_larger_limit() {
         let mut large = Task::new(limit.acquire_owned());
         assert!(large.poll().is_pending());
         let releaser = thread::spawn(move || drop(permit));
-        let resizer = thread::spawn({
-            let limit = Arc::clone(&limit);
-            move || limit.set_limit(2).expect("within range")
-        });
+        let resizer = grow_to_two(&limit);
         releaser.join().expect("no panic");
         resizer.join().expect("no panic");
         let permits = (wait.finish(), large.finish());
@@ -542,10 +545,7 @@ fn model_c5_shedding_meets_a_larger_limit_and_somebody_who_gives_up() {
     explore(3, || {
         let (limit, permit, [mut old, young]) = overloaded();
         let leaver = thread::spawn(move || drop(young));
-        let resizer = thread::spawn({
-            let limit = Arc::clone(&limit);
-            move || limit.set_limit(2).expect("within range")
-        });
+        let resizer = grow_to_two(&limit);
         drop(permit);
         leaver.join().expect("no panic");
         resizer.join().expect("no panic");
@@ -573,10 +573,7 @@ fn model_c2_shedding_meets_somebody_who_is_to_be_shed_and_gives_up() {
 fn model_shedding_meets_a_release_and_a_larger_limit() {
     explore(4, || {
         let (limit, permit, [mut old, mut young]) = overloaded();
-        let resizer = thread::spawn({
-            let limit = Arc::clone(&limit);
-            move || limit.set_limit(2).expect("within range")
-        });
+        let resizer = grow_to_two(&limit);
         drop(permit);
         let now = young.poll();
         resizer.join().expect("no panic");
