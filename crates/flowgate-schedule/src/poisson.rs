@@ -117,9 +117,15 @@ impl Poisson {
         u64::try_from(self.exact_ns(gaps)).unwrap_or(u64::MAX)
     }
 
+    /// Returns the time in nanoseconds, rounded up.
     fn exact_ns(&self, gaps: u64) -> u128 {
-        let mean_gaps = u128::from(self.quota.count()) << UNITS_PER_GAP_LOG2;
-        (u128::from(gaps) * u128::from(period_ns(self.quota))).div_ceil(mean_gaps)
+        let product = u128::from(gaps) * u128::from(period_ns(self.quota));
+        // Rounding up in two steps is rounding up in one, and most quotients of the first fit into 64 bits.
+        let of_mean_gaps = product.div_ceil(1 << UNITS_PER_GAP_LOG2);
+        match u64::try_from(of_mean_gaps) {
+            Ok(of_mean_gaps) => of_mean_gaps.div_ceil(self.quota.count()).into(),
+            Err(_) => of_mean_gaps.div_ceil(self.quota.count().into()),
+        }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -140,7 +146,10 @@ impl fmt::Display for Poisson {
 /// Returns an exponentially distributed gap with mean 1, in units: −ln of a number above 0 and up to 1.
 fn gap(seed: u64, index: u64) -> u64 {
     let uniform = ((split_mix(seed, index) >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-    (-libm::log(uniform) * (1_u64 << UNITS_PER_GAP_LOG2) as f64).round() as u64
+    let units = -libm::log(uniform) * (1_u64 << UNITS_PER_GAP_LOG2) as f64;
+    // Rounded half up. At most 37 mean gaps, so the fraction is exact.
+    let whole = units as u64;
+    whole + u64::from(units - whole as f64 >= 0.5)
 }
 
 /// Returns output `index` of SplitMix64. The state grows by a constant, so outputs do not depend on earlier ones.

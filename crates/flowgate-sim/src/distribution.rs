@@ -87,11 +87,11 @@ impl Distribution {
     pub(crate) fn draw(&self, random: &mut Random) -> u64 {
         match &self.0 {
             Kind::Constant(duration) => nanos(*duration),
-            Kind::Exponential(mean) => (mean.as_nanos() as f64 * random.exponential()) as u64,
+            Kind::Exponential(mean) => (nanos(*mean) as f64 * random.exponential()) as u64,
             Kind::Lognormal { mean, sigma } => {
                 // The mean of exp(σ·N) is exp(σ²/2).
                 let exponent = sigma * random.normal() - sigma * sigma / 2.0;
-                (mean.as_nanos() as f64 * libm::exp(exponent)) as u64
+                (nanos(*mean) as f64 * libm::exp(exponent)) as u64
             }
             Kind::Bimodal { usual, rare, share } => match random.share() <= share.get() {
                 true => nanos(*rare),

@@ -58,7 +58,18 @@ impl KeyTable {
     }
 
     /// The counts of `key`, from now on among the keys.
+    #[inline(always)]
     pub(crate) fn entry(&mut self, key: u64) -> &mut KeyCounts {
+        let index = usize::try_from(key).unwrap_or(usize::MAX);
+        if index >= self.indexes.len() {
+            return self.new_entry(key);
+        }
+        &mut self.indexes[index]
+    }
+
+    /// The counts of `key`, which has no index yet, or will have none.
+    #[inline(never)]
+    fn new_entry(&mut self, key: u64) -> &mut KeyCounts {
         if key >= self.most_indexes {
             return match self.others.len() < MOST_OTHERS || self.others.contains_key(&key) {
                 true => self.others.entry(key).or_default(),
@@ -66,9 +77,7 @@ impl KeyTable {
             };
         }
         let index = key as usize;
-        if index >= self.indexes.len() {
-            self.indexes.resize(index + 1, KeyCounts::default());
-        }
+        self.indexes.resize(index + 1, KeyCounts::default());
         &mut self.indexes[index]
     }
 

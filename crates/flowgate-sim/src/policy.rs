@@ -5,13 +5,14 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use flowgate::{
-    Acquire, Adapt, AdaptiveLimit, AnyKeyed, CallOutcome, Codel, ConcurrencyLimit, Denied,
-    FixedWindow, Gate, Keyed, KeyedAlgorithm, KeyedError, KeyedGate, KeyedLimiterConfig, Limiter,
-    LimiterConfig, LimiterKind, ManualClock, Order, OwnedAdaptivePermit, OwnedPermit, Permit,
-    Quota, QuotaError, Timestamp, WaitQueue,
+    Acquirable, Acquire, Adapt, AdaptiveLimit, AnyKeyed, CallOutcome, Codel, ConcurrencyLimit,
+    Denied, FixedWindow, Gate, Keyed, KeyedAlgorithm, KeyedError, KeyedGate, KeyedLimiterConfig,
+    Limiter, LimiterConfig, LimiterKind, ManualClock, Order, OwnedAdaptivePermit, OwnedPermit,
+    Permit, Quota, QuotaError, Timestamp, WaitQueue,
 };
 
 use crate::bound::AdmissionBound;
@@ -185,7 +186,7 @@ impl<A: KeyedAlgorithm> AnyKeyedGate for KeyedGate<A> {
 
     fn acquire(&self, key: u64, patience: Duration) -> Wait {
         let wait = self.acquire(&key).within(patience);
-        Box::pin(async move { wait.await.map(Held::gate_permit) })
+        Waiting::boxed(wait, Held::gate_permit)
     }
 }
 
@@ -311,32 +312,59 @@ impl LimiterPolicy {
         }
     }
 
+    /// Whether there are waiters that a new request does not overtake, as far as is known.
+    fn has_waiters(&self) -> bool {
+        match &self.limiter {
+            AnyLimiter::Rate(limiter) => !limiter.queue().is_empty(),
+            _ => false,
+        }
+    }
+
     fn acquire(&self, request: &Request, patience: Duration) -> Wait {
         let cost = request.cost;
         match &self.limiter {
             AnyLimiter::Rate(limiter) => {
                 let wait = Acquire::new(Arc::clone(limiter)).n(cost).within(patience);
-                Box::pin(async move { wait.await.map(|_| Held::nothing()) })
+                Waiting::boxed(wait, |_| Held::nothing())
             }
             AnyLimiter::Keyed(keyed) => {
                 let limiter = keyed.key(&request.key);
                 let wait = Acquire::new(limiter).n(cost).within(patience);
-                Box::pin(async move { wait.await.map(|_| Held::nothing()) })
+                Waiting::boxed(wait, |_| Held::nothing())
             }
             AnyLimiter::Concurrency(limit) => {
-                let wait = limit.acquire_owned().within(patience);
-                Box::pin(async move { wait.await.map(Held::permit) })
+                Waiting::boxed(limit.acquire_owned().within(patience), Held::permit)
             }
             AnyLimiter::Gate(gate) => {
-                let wait = gate.acquire_owned().within(patience);
-                Box::pin(async move { wait.await.map(Held::gate_permit) })
+                Waiting::boxed(gate.acquire_owned().within(patience), Held::gate_permit)
             }
             AnyLimiter::KeyedGate(gate) => gate.acquire(request.key, patience),
-            AnyLimiter::Adaptive(limit) => {
-                let wait = limit.acquire_owned().within(patience);
-                Box::pin(async move { wait.await.map(Held::adaptive_permit) })
-            }
+            AnyLimiter::Adaptive(limit) => Waiting::boxed(
+                limit.acquire_owned().within(patience),
+                Held::adaptive_permit,
+            ),
         }
+    }
+}
+
+/// A wait for a limiter, and what becomes of its grant.
+struct Waiting<W: Acquirable> {
+    wait: Acquire<W>,
+    held: fn(W::Granted) -> Held,
+}
+
+impl<W: Acquirable + 'static> Waiting<W> {
+    fn boxed(wait: Acquire<W>, held: fn(W::Granted) -> Held) -> Wait {
+        Box::pin(Self { wait, held })
+    }
+}
+
+impl<W: Acquirable> Future for Waiting<W> {
+    type Output = Result<Held, Denied>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let held = self.held;
+        Pin::new(&mut self.wait).poll(context).map_ok(held)
     }
 }
 
@@ -380,16 +408,22 @@ fn aligned_quota(config: &LimiterConfig) -> Option<Quota> {
 
 impl AdmissionPolicy for LimiterPolicy {
     fn decide(&mut self, request: &Request) -> AdmissionDecision {
-        match (self.try_acquire(request), self.longest_wait) {
-            (Ok(held), _) => AdmissionDecision::Admit(held),
-            (Err(denied), None) => AdmissionDecision::Refuse {
-                retry_after: denied.retry_after(),
-            },
-            (Err(_), Some(longest)) => {
-                let patience = request.patience.unwrap_or(longest).min(longest);
-                AdmissionDecision::Wait(self.acquire(request, patience))
-            }
+        let Some(longest) = self.longest_wait else {
+            return match self.try_acquire(request) {
+                Ok(held) => AdmissionDecision::Admit(held),
+                Err(denied) => AdmissionDecision::Refuse {
+                    retry_after: denied.retry_after(),
+                },
+            };
+        };
+        // Behind other waiters, it would be refused.
+        if !self.has_waiters()
+            && let Ok(held) = self.try_acquire(request)
+        {
+            return AdmissionDecision::Admit(held);
         }
+        let patience = request.patience.unwrap_or(longest).min(longest);
+        AdmissionDecision::Wait(self.acquire(request, patience))
     }
 
     fn finished(&mut self, _: &Request, held: Held, _: Duration, is_served: bool) {

@@ -107,7 +107,7 @@ pub(crate) mod as_text {
 /// Reads a number that is 1 or more.
 pub(crate) fn at_least_one<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     match u32::deserialize(from)? {
-        0 => Err(de::Error::custom("is 0; write 1 or more")),
+        0 => Err(de::Error::custom("0 is too few; write 1 or more")),
         number => Ok(number),
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 /// The nanoseconds of a duration, and no more than there can be.
 pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    let whole_ns = duration.as_secs().saturating_mul(1_000_000_000);
+    whole_ns.saturating_add(duration.subsec_nanos().into())
 }
 
 /// The earlier of two times, each of which may never come.

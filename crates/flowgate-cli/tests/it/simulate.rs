@@ -55,7 +55,7 @@ fn the_report_of_each_named_scenario_is_the_same() {
                 .is_some_and(|extension| extension == "toml")
         })
         .collect();
-    assert_eq!(scenarios.len(), 6, "{scenarios:?}");
+    assert_eq!(scenarios.len(), 9, "{scenarios:?}");
     for scenario in scenarios {
         let mut command = flowgate(&["simulate", scenario.to_str().expect("UTF-8")]);
         let output = command.env("LC_ALL", "C.UTF-8").output().expect("it runs");

@@ -16,7 +16,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 /// Runs it with standard error on a terminal of this size. Returns its exit code, its standard output, and what it
 /// drew.
-fn on_terminal(columns: u16, rows: u16, mut command: Command) -> (Option<i32>, String, String) {
+pub fn on_terminal(columns: u16, rows: u16, mut command: Command) -> (Option<i32>, String, String) {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&screen).unwrap();
     unlockpt(&screen).unwrap();

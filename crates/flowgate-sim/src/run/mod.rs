@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use flowgate::{Denied, ManualClock, Timestamp};
+use flowgate::{ManualClock, Timestamp};
 
 use crate::agenda::Agenda;
 use crate::key_table::KeyTable;
@@ -70,10 +70,13 @@ pub(crate) struct Run<'a, P> {
     /// How many operations wait for the policy.
     waiting: usize,
     now_ns: u64,
-    /// The slot of now, and its end.
-    slot: usize,
+    duration_ns: u64,
+    /// The counts of the slot of now, its number and its end.
+    slot: TimeSlot,
+    slot_index: usize,
     slot_end_ns: u64,
     slot_ns: u64,
+    /// The slots before that, up to the last one with counts.
     slots: Vec<TimeSlot>,
     keys: KeyTable,
     windows: Windows,
@@ -111,7 +114,9 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             wakers: Wakers::default(),
             waiting: 0,
             now_ns: 0,
-            slot: 0,
+            duration_ns: nanos(simulation.duration),
+            slot: TimeSlot::default(),
+            slot_index: 0,
             slot_end_ns: slot_ns,
             slot_ns,
             slots: Vec::new(),
@@ -155,6 +160,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
     }
 
     fn outcome(mut self, name: &str, ended_ns: u64) -> RunOutcome {
+        self.end_slot();
         for operation in self.operations.unfinished() {
             self.sources[operation.source as usize].counts.unfinished += 1;
         }
@@ -225,12 +231,23 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         self.now_ns = at_ns;
         self.time.set(Timestamp::from_nanos(at_ns));
         if at_ns >= self.slot_end_ns {
+            self.end_slot();
             let slot = (at_ns / self.slot_ns).min(MOST_SLOTS - 1);
-            self.slot = slot as usize;
+            self.slot_index = slot as usize;
             self.slot_end_ns = match slot {
                 slot if slot < MOST_SLOTS - 1 => (slot + 1).saturating_mul(self.slot_ns),
                 _ => u64::MAX,
             };
+        }
+    }
+
+    /// Enters the counts of the slot of now, if it has any.
+    #[cold]
+    fn end_slot(&mut self) {
+        let slot = std::mem::take(&mut self.slot);
+        if slot != TimeSlot::default() {
+            self.slots.resize(self.slot_index + 1, TimeSlot::default());
+            self.slots[self.slot_index] = slot;
         }
     }
 
@@ -269,11 +286,11 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
                 self.expect_arrival(source);
             }
             Event::Thought(source) => {
-                if self.now_ns < nanos(self.simulation.duration) {
+                if self.now_ns < self.duration_ns {
                     self.begin_operation(source);
                 }
             }
-            Event::Attempt(ticket) => self.attempt(ticket),
+            Event::Attempt(ticket) => self.retry(ticket),
             Event::Deadline(ticket) => self.give_up(ticket),
             Event::Timeout { ticket, attempt } => self.give_up_attempt(ticket, attempt),
             Event::Answer(ticket) => self.answer(ticket.slot),
@@ -282,10 +299,10 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
 
     /// Enters the next arrival of a source, if there is one.
     fn expect_arrival(&mut self, source: u32) {
-        let at = self.sources[source as usize].next_at();
-        if let Some(at) = at.filter(|at| *at < self.simulation.duration) {
+        let at_ns = self.sources[source as usize].next_at().map(nanos);
+        if let Some(at_ns) = at_ns.filter(|at_ns| *at_ns < self.duration_ns) {
             // Records may go backward; the run does not.
-            let at_ns = nanos(at).max(self.now_ns);
+            let at_ns = at_ns.max(self.now_ns);
             self.agenda.enter(at_ns, Event::Arrival(source));
         }
     }
@@ -316,14 +333,18 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         self.attempt(ticket);
     }
 
+    /// An operation asks again, unless it is over.
+    fn retry(&mut self, ticket: Ticket) {
+        let operation = self.operations.get(ticket);
+        if operation.is_some_and(|operation| !operation.is_over) {
+            self.attempt(ticket);
+        }
+    }
+
+    /// The operation of `ticket`, which is in flight and not over, asks.
     fn attempt(&mut self, ticket: Ticket) {
         let now_ns = self.now_ns;
-        let Some(operation) = self.operations.get(ticket) else {
-            return;
-        };
-        if operation.is_over {
-            return;
-        }
+        let operation = self.operations.of(ticket.slot);
         operation.attempt += 1;
         operation.asked_ns = now_ns;
         let source = &mut self.sources[operation.source as usize];
@@ -338,13 +359,13 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         }
         let request = operation.request(now_ns);
         source.counts.attempts += 1;
-        self.slot().attempts += 1;
+        self.slot.attempts += 1;
         self.keys.entry(request.key).attempts += 1;
         match self.policy.decide(&request) {
             AdmissionDecision::Admit(held) => self.admitted(ticket.slot, held),
             AdmissionDecision::Refuse { retry_after } => self.refused(ticket.slot, retry_after),
             AdmissionDecision::Wait(wait) => {
-                self.operations.of(ticket.slot).wait = Some(wait);
+                self.operations.wait(ticket.slot, wait);
                 self.waiting += 1;
                 self.poll(ticket.slot, true);
             }
@@ -353,38 +374,40 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
 
     /// Polls the wait of the operation in `slot`, if it waits.
     fn poll(&mut self, slot: u32, is_first: bool) {
-        let operation = self.operations.of(slot);
-        let Some(wait) = &mut operation.wait else {
+        let Some(wait) = self.operations.wait_of(slot) else {
             return;
         };
-        let waker = self.wakers.of(slot);
-        let polled = wait.as_mut().poll(&mut Context::from_waker(waker));
+        let mut context = Context::from_waker(self.wakers.of(slot));
+        let answer = wait.as_mut().poll(&mut context);
+        let operation = self.operations.of(slot);
         let source = &mut self.sources[operation.source as usize];
-        match polled {
-            Poll::Pending => {
-                if is_first {
-                    source.counts.waited += 1;
-                }
-                return;
+        let Poll::Ready(answer) = answer else {
+            if is_first {
+                source.counts.waited += 1;
             }
-            Poll::Ready(_) => {
-                self.waiting -= 1;
-                operation.wait = None;
-            }
+            return;
+        };
+        if answer.is_ok() && !is_first {
+            source.wait.record(self.now_ns - operation.asked_ns);
         }
-        match polled {
-            Poll::Ready(Ok(held)) => {
-                if !is_first {
-                    source.wait.record(self.now_ns - operation.asked_ns);
-                }
-                self.admitted(slot, held);
-            }
-            Poll::Ready(Err(denied)) => self.refused(slot, Denied::retry_after(&denied)),
-            Poll::Pending => {}
+        self.waiting -= 1;
+        self.operations.end_wait(slot);
+        match answer {
+            Ok(held) => self.admitted(slot, held),
+            Err(denied) => self.refused(slot, denied.retry_after()),
         }
     }
 
+    /// Polls the operations whose wakers were woken.
+    #[inline(always)]
     fn poll_woken(&mut self) {
+        if self.wakers.are_any_woken() {
+            self.poll_all_woken();
+        }
+    }
+
+    #[inline(never)]
+    fn poll_all_woken(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
         while self.stopped.is_none() && self.wakers.take(&mut woken) {
             for slot in woken.drain(..) {
@@ -398,24 +421,23 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
     fn admitted(&mut self, slot: u32, held: Held) {
         let now_ns = self.now_ns;
         let operation = self.operations.of(slot);
-        operation.held = held;
         operation.admitted_ns = now_ns;
         let (key, cost, number) = (operation.key, operation.cost, operation.number);
         let (source, attempt) = (operation.source, operation.attempt);
         let deadline_ns = operation.attempt_ends_ns;
-        operation.is_served = self.server.is_some();
-        let counts = &mut self.sources[source as usize].counts;
-        counts.admitted += 1;
+        self.sources[source as usize].counts.admitted += 1;
         let of_key = self.keys.entry(key);
         of_key.admitted += 1;
         of_key.cost += cost;
         self.windows.admit(now_ns, key, cost);
         self.hash.note(b'a', now_ns, number);
-        self.slot().admitted += 1;
+        self.slot.admitted += 1;
         let (Some(server), Some(running)) = (&self.simulation.server, &mut self.server) else {
-            self.answer(slot);
+            self.served(slot, held);
             return;
         };
+        self.operations.of(slot).is_served = true;
+        self.operations.hold(slot, held);
         // The same whatever happened before.
         let entity = u64::from(source) << 32 | u64::from(attempt);
         let mut random = Random::of(self.simulation.seed, Entity::Work, entity, number);
@@ -471,19 +493,24 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
     }
 
     /// The request of an operation that was admitted is over, served or not.
-    fn release(&mut self, slot: u32, is_served: bool) {
+    fn release(&mut self, slot: u32, held: Held, is_served: bool) {
         let now_ns = self.now_ns;
         let operation = self.operations.of(slot);
         operation.is_served = false;
         let request = operation.request(now_ns);
         let took = Duration::from_nanos(now_ns - operation.admitted_ns);
-        let held = std::mem::take(&mut operation.held);
         self.policy.finished(&request, held, took, is_served);
     }
 
-    /// The answer has come back to the client.
+    /// The answer of the server has come back to the client.
     fn answer(&mut self, slot: u32) {
-        self.release(slot, true);
+        let held = self.operations.take_held(slot);
+        self.served(slot, held);
+    }
+
+    /// An operation that was admitted has its answer.
+    fn served(&mut self, slot: u32, held: Held) {
+        self.release(slot, held, true);
         let now_ns = self.now_ns;
         let operation = self.operations.of(slot);
         let latency_ns = now_ns - operation.begun_ns;
@@ -500,9 +527,8 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             source.counts.late += 1;
         } else {
             source.counts.in_time += 1;
-            let slot = self.slot();
-            slot.in_time += 1;
-            slot.longest = slot.longest.max(Duration::from_nanos(latency_ns));
+            self.slot.in_time += 1;
+            self.slot.longest = self.slot.longest.max(Duration::from_nanos(latency_ns));
         }
         self.end(slot);
         self.operations.end(slot);
@@ -513,13 +539,14 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         self.hash.note(b'r', self.now_ns, operation.number);
         self.sources[operation.source as usize].counts.refused += 1;
         self.keys.entry(operation.key).refused += 1;
-        self.slot().refused += 1;
+        self.slot.refused += 1;
         self.retry_or_fail(slot, retry_after);
     }
 
     /// The server has not served it.
     fn failed(&mut self, slot: u32) {
-        self.release(slot, false);
+        let held = self.operations.take_held(slot);
+        self.release(slot, held, false);
         let number = self.operations.of(slot).number;
         self.hash.note(b'f', self.now_ns, number);
         self.retry_or_fail(slot, None);
@@ -547,11 +574,9 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
 
     /// The client gives up: what the server does with the request makes no difference any longer.
     fn give_up(&mut self, ticket: Ticket) {
-        let Some(operation) = self.operations.get(ticket) else {
-            return;
-        };
+        let is_in_flight = self.operations.get(ticket).is_some();
         // A wait decides about itself at this instant.
-        if operation.wait.is_none() {
+        if is_in_flight && self.operations.wait_of(ticket.slot).is_none() {
             self.end(ticket.slot);
         }
     }
@@ -600,13 +625,5 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
     fn counts_of(&mut self, slot: u32) -> &mut OutcomeCounts {
         let source = self.operations.of(slot).source;
         &mut self.sources[source as usize].counts
-    }
-
-    /// The slot of this time.
-    fn slot(&mut self) -> &mut TimeSlot {
-        if self.slots.len() <= self.slot {
-            self.slots.resize(self.slot + 1, TimeSlot::default());
-        }
-        &mut self.slots[self.slot]
     }
 }

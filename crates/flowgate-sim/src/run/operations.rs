@@ -11,6 +11,8 @@ pub(super) struct Ticket {
     turn: u32,
 }
 
+/// What it holds and what it waits for are beside it, so that it is copied and has nothing to drop.
+#[derive(Clone, Copy)]
 pub(super) struct Operation {
     turn: u32,
     /// Of the simulation.
@@ -32,8 +34,6 @@ pub(super) struct Operation {
     pub(super) attempt_ends_ns: u64,
     pub(super) asked_ns: u64,
     pub(super) admitted_ns: u64,
-    pub(super) held: Held,
-    pub(super) wait: Option<Wait>,
 }
 
 impl Operation {
@@ -61,8 +61,6 @@ impl Operation {
             attempt_ends_ns: deadline_ns,
             asked_ns: 0,
             admitted_ns: 0,
-            held: Held::nothing(),
-            wait: None,
         }
     }
 
@@ -97,6 +95,10 @@ impl Operation {
 pub(super) struct Operations {
     slots: Vec<Operation>,
     free: Vec<u32>,
+    /// What the operations at the server hold, by slot.
+    held: Vec<Held>,
+    /// What the operations wait for, by slot.
+    waits: Vec<Option<Wait>>,
 }
 
 impl Operations {
@@ -138,6 +140,35 @@ impl Operations {
     pub(super) fn ticket(&self, slot: u32) -> Ticket {
         let turn = self.slots[slot as usize].turn;
         Ticket { slot, turn }
+    }
+
+    /// Keeps what the operation in `slot` holds, until it is [taken](Self::take_held).
+    pub(super) fn hold(&mut self, slot: u32, held: Held) {
+        if self.held.len() <= slot as usize {
+            self.held.resize_with(self.slots.len(), Held::nothing);
+        }
+        self.held[slot as usize] = held;
+    }
+
+    pub(super) fn take_held(&mut self, slot: u32) -> Held {
+        std::mem::take(&mut self.held[slot as usize])
+    }
+
+    /// Has the operation in `slot` wait, until it [does no longer](Self::end_wait).
+    pub(super) fn wait(&mut self, slot: u32, wait: Wait) {
+        if self.waits.len() <= slot as usize {
+            self.waits.resize_with(self.slots.len(), || None);
+        }
+        self.waits[slot as usize] = Some(wait);
+    }
+
+    /// What the operation in `slot` waits for, if it waits.
+    pub(super) fn wait_of(&mut self, slot: u32) -> Option<&mut Wait> {
+        self.waits.get_mut(slot as usize)?.as_mut()
+    }
+
+    pub(super) fn end_wait(&mut self, slot: u32) {
+        self.waits[slot as usize] = None;
     }
 
     /// How many are in flight.

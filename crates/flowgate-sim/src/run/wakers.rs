@@ -35,9 +35,14 @@ impl Wakers {
         &self.wakers[slot as usize]
     }
 
+    /// Returns whether there are slots that were woken.
+    pub(super) fn are_any_woken(&self) -> bool {
+        self.woken.are_any.load(Ordering::Acquire)
+    }
+
     /// Moves the slots that were woken into `slots`, which is empty, in order. Returns whether there are any.
     pub(super) fn take(&self, slots: &mut Vec<u32>) -> bool {
-        if !self.woken.are_any.load(Ordering::Acquire) {
+        if !self.are_any_woken() {
             return false;
         }
         let mut woken = self.woken.lock();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowgate::{
     Adapt, AdaptiveLimit, Aimd, AnyKeyed, Bdp, ConcurrencyLimit, Gate, GateBuilder, Gradient,
-    KeyedLimiterConfig, LimiterConfig, ManualClock, Quota, Vegas,
+    KeyedLimiterConfig, LimiterConfig, LimiterKind, ManualClock, Quota, Vegas,
 };
 use serde::{Deserialize, Serialize};
 
@@ -330,6 +330,22 @@ impl FromStr for LimiterText {
     }
 }
 
+/// What a limiter begins with, except `none`.
+fn names() -> impl Iterator<Item = &'static str> {
+    let others = ["unlimited", "concurrency", "keyed", "adaptive"];
+    LimiterKind::ALL
+        .map(LimiterKind::name)
+        .into_iter()
+        .chain(others)
+}
+
+/// Whether `word` begins a limiter, or a quota whose limiter is missing.
+fn is_known(word: &str) -> bool {
+    word == "none"
+        || names().any(|name| name == word)
+        || word.starts_with(|first: char| first.is_ascii_digit())
+}
+
 fn member(words: &[&str]) -> Result<Member, TextError> {
     let (words, by) = match words {
         [words @ .., "by", field] => (words, Some((*field).to_owned())),
@@ -357,6 +373,10 @@ fn member(words: &[&str]) -> Result<Member, TextError> {
                 "a concurrency limit is from 1 to {MAX_PERMITS}, such as 'concurrency 10'"
             ))),
         },
+        [name, ..] if !is_known(name) => Err(error(&format_args!(
+            "'{name}' is no limiter; write {} or none, as in 'token 100/s burst 20'",
+            names().collect::<Vec<_>>().join(", ")
+        ))),
         _ => {
             let config = text.parse().map_err(|why| error(&why))?;
             rate_limiter(&config, time).map_err(|why| error(&why))?;
@@ -433,7 +453,10 @@ mod tests {
     fn what_is_not_a_limit_says_what_to_write() {
         for (text, expected) in [
             ("", "write 'token 100/s'"),
-            ("tokn 5/s", "tokn"),
+            (
+                "tokn 5/s",
+                "'tokn' is no limiter; write token, leaky, sliding, segmented, fixed, aligned, approximate, unlimited, concurrency, keyed, adaptive or none",
+            ),
             ("100/s", "token 100/s"),
             ("token", "token 100/s"),
             ("sliding 5/s burst 3", "burst"),

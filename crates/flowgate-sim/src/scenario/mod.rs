@@ -86,6 +86,9 @@ pub struct Scenario {
     /// The folder of the files that the scenario names.
     #[serde(skip)]
     pub folder: PathBuf,
+    /// The file that the scenario was read from, which errors name.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// A source of requests in a [`Scenario`].
@@ -211,6 +214,7 @@ impl Scenario {
         let mut scenario =
             Self::from_toml(&text).map_err(|error| error.of(&path.display().to_string()))?;
         scenario.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        scenario.file = Some(path.to_owned());
         Ok(scenario)
     }
 
@@ -230,11 +234,15 @@ impl Scenario {
     /// - The scenario has no limit or no traffic, or a value is out of range.
     /// - A log cannot be read, or two limits name different fields of it.
     /// - Limits are combined, and requests have a cost.
+    /// - Traffic has keys beside a log.
     pub fn prepare(
         &self,
         progress: &mut dyn FnMut(LogProgress) -> ControlFlow<()>,
     ) -> Result<PreparedScenario, ScenarioError> {
-        PreparedScenario::new(self, progress)
+        PreparedScenario::new(self, progress).map_err(|error| match &self.file {
+            Some(file) => error.of(&file.display().to_string()),
+            None => error,
+        })
     }
 
     /// Runs the scenario with each of its limits, in order.

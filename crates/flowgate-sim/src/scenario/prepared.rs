@@ -63,6 +63,12 @@ impl PreparedScenario {
             .traffic
             .iter()
             .map(|traffic| match &traffic.arrivals {
+                ArrivalsConfig::Log(_) if !traffic.keys.is_one() => {
+                    let name = &traffic.name;
+                    Err(ScenarioError::new(format!(
+                        "traffic '{name}': a log has its own keys; remove the keys, and name their field as in 'keyed token 10/s by ip'"
+                    )))
+                }
                 ArrivalsConfig::Log(path) => {
                     read(traffic, path, &scenario.folder, field, progress).map(Some)
                 }

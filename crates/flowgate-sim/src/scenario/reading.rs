@@ -11,12 +11,26 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, ScenarioError> {
         let message = with_nearest(&message).unwrap_or(message);
         match error.span() {
             Some(span) => {
-                let line = 1 + text[..span.start.min(text.len())].matches('\n').count();
+                let before = &text[..span.start.min(text.len())];
+                let line = 1 + before.matches('\n').count();
+                let message = match key_of_value(before) {
+                    Some(key) => format!("{key}: {message}"),
+                    None => message,
+                };
                 ScenarioError::new(format!("line {line}: {message}"))
             }
             None => ScenarioError::new(message),
         }
     })
+}
+
+/// The key of the value that begins after `before`.
+fn key_of_value(before: &str) -> Option<&str> {
+    let key = before.trim_end().strip_suffix('=')?.trim_end();
+    let is_of_key = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    key.rsplit(|c| !is_of_key(c))
+        .next()
+        .filter(|key| !key.is_empty())
 }
 
 fn in_one_line(message: &str) -> String {
@@ -75,11 +89,27 @@ mod tests {
     #[test]
     fn a_wrong_value_has_its_line_and_what_to_write() {
         for (text, expected) in [
-            ("seed = 1\nduration = 'long'", "line 2: "),
-            ("[[traffic]]\narrivals = 'poison 5/s'", "line 2: "),
-            ("[[limit]]\nlimiter = 'tokn 5/s'", "line 2: "),
-            ("[server]\nworkers = 0\nservice = '1ms'", "line 2: "),
-            ("[server]\nworkers = 1\nservice = 'slow'", "line 3: "),
+            ("seed = 1\nduration = 'long'", "line 2: duration: 'long'"),
+            (
+                "[[traffic]]\narrivals = 'poison 5/s'",
+                "line 2: arrivals: 'poison 5/s'",
+            ),
+            (
+                "[[limit]]\nlimiter = 'tokn 5/s'",
+                "line 2: limiter: 'tokn 5/s'",
+            ),
+            (
+                "[server]\nworkers = 0\nservice = '1ms'",
+                "line 2: workers: 0 is too few; write 1 or more",
+            ),
+            (
+                "[[traffic]]\narrivals = '5/s'\nretries = { backoff = '1s', attempts = 0 }",
+                "line 3: attempts: 0 is too few; write 1 or more",
+            ),
+            (
+                "[server]\nworkers = 1\nservice = 'slow'",
+                "line 3: service: 'slow'",
+            ),
             (
                 "[[fault]]\nkind = 'capacity 0%'\nat = '1s'\nlasts = '1s'",
                 "line 2: ",

@@ -278,19 +278,34 @@ fn sources_have_clients_of_their_own() {
 }
 
 #[test]
+fn an_error_of_a_scenario_that_was_read_names_the_file() {
+    let file = log().join("empty.toml");
+    std::fs::write(&file, "seed = 1").expect("a file");
+    let error = Scenario::from_file(&file).expect("valid").run();
+    let error = error.expect_err("nothing to run").to_string();
+    let expected = format!("{}: no limit; ", file.display());
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[test]
 fn a_log_that_cannot_be_used_says_what_to_write() {
     let folder = log();
     for (limit, arrivals, expected) in [
-        ("none", "log:missing.log", "log missing.log: No such file"),
-        ("keyed token 1/s by tenant", "log:access.log", "tenant"),
-        ("keyed token 1/s by ip", "5/s", "remove 'by ip'"),
+        ("none", "'log:missing.log'", "log missing.log: No such file"),
+        ("keyed token 1/s by tenant", "'log:access.log'", "tenant"),
+        ("keyed token 1/s by ip", "'5/s'", "remove 'by ip'"),
         (
             "concurrency 5 + keyed token 1/s by ip",
-            "5/s",
+            "'5/s'",
             "remove 'by ip'",
         ),
+        (
+            "token 1/s",
+            "'log:access.log'\nkeys = 'uniform 5'",
+            "traffic 'traffic': a log has its own keys",
+        ),
     ] {
-        let text = format!("[[limit]]\nlimiter = '{limit}'\n[[traffic]]\narrivals = '{arrivals}'");
+        let text = format!("[[limit]]\nlimiter = '{limit}'\n[[traffic]]\narrivals = {arrivals}");
         let mut scenario = Scenario::from_toml(&text).expect("valid");
         scenario.folder = folder.clone();
         let error = scenario.run().expect_err(limit).to_string();

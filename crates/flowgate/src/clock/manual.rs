@@ -36,7 +36,7 @@ pub struct ManualClock(Arc<Hands>);
 #[derive(Default)]
 struct Hands {
     now_ns: AtomicU64,
-    /// The latest value that `now_ns` had before the present one; raised before `now_ns` is replaced.
+    /// The latest value that `now_ns` had before it was set back; raised before `now_ns` is replaced by an earlier one.
     latest_ns: AtomicU64,
     alarms: Arc<ManualAlarms>,
 }
@@ -124,10 +124,13 @@ impl ManualClock {
     fn change(&self, to: impl Fn(Timestamp) -> Timestamp) {
         let mut now = self.now();
         loop {
-            self.0.latest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
+            let then = to(now);
+            if then < now {
+                self.0.latest_ns.fetch_max(now.as_nanos(), Ordering::AcqRel);
+            }
             let swapped = self.0.now_ns.compare_exchange_weak(
                 now.as_nanos(),
-                to(now).as_nanos(),
+                then.as_nanos(),
                 Ordering::AcqRel,
                 Ordering::Acquire,
             );
@@ -144,7 +147,7 @@ impl ManualClock {
     }
 
     pub(super) fn latest(&self) -> Timestamp {
-        // In this order: a value is stored in the other field before it is replaced here.
+        // In this order: a value is stored in the other field before it is replaced here by an earlier one.
         let now_ns = self.0.now_ns.load(Ordering::Acquire);
         Timestamp::from_nanos(now_ns.max(self.0.latest_ns.load(Ordering::Acquire)))
     }

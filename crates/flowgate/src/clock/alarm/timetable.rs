@@ -1,28 +1,60 @@
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::task::Waker;
 
 /// Wakers with their times: ordered by time, and by the order of the requests among equal times.
 ///
 /// The timetable neither wakes nor drops a waker that it hands out. Its owner does so after releasing the lock that guards it,
 /// because both run foreign code.
+///
+/// It is a binary heap, in which each waker knows its position. Deadlines mostly come in order, and then an entry moves no
+/// other one.
+///
+/// ```text
+///   entries   0 ─┬─ 1 ─┬─ 3        no entry is earlier than the one before it on its path
+///                │     ╰─ 4
+///                ╰─ 2              entry.place ──▶ places[..].position
+/// ```
 #[derive(Debug)]
 pub(super) struct Timetable {
-    wakers: BTreeMap<Key, Waker>,
+    entries: Vec<Entry>,
+    places: Vec<Place>,
+    vacant: Vec<usize>,
     /// Number of entries ever made.
     entered: u64,
 }
 
-/// Position of an entry, by which it is removed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// Identity of an entry, by which it is removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Key {
-    at_ns: u64,
+    place: usize,
     number: u64,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Entry {
+    at_ns: u64,
+    number: u64,
+    place: usize,
+}
+
+/// A waker keeps its place while its entry moves.
+#[derive(Debug)]
+struct Place {
+    number: u64,
+    position: usize,
+    /// `None` if the place is vacant.
+    waker: Option<Waker>,
+}
+
+/// A table of at most this number of places is kept when it is empty.
+const KEPT: usize = 64;
 
 impl Timetable {
     pub(super) const fn new() -> Self {
         Self {
-            wakers: BTreeMap::new(),
+            entries: Vec::new(),
+            places: Vec::new(),
+            vacant: Vec::new(),
             entered: 0,
         }
     }
@@ -31,25 +63,108 @@ impl Timetable {
         let number = self.entered;
         // One entry per nanosecond fills 64 bits after 584 years.
         self.entered += 1;
-        let key = Key { at_ns, number };
-        self.wakers.insert(key, waker);
-        key
+        let position = self.entries.len();
+        let new = Place {
+            number,
+            position,
+            waker: Some(waker),
+        };
+        let place = match self.vacant.pop() {
+            Some(place) => {
+                self.places[place] = new;
+                place
+            }
+            None => {
+                self.places.push(new);
+                self.places.len() - 1
+            }
+        };
+        let entry = Entry {
+            at_ns,
+            number,
+            place,
+        };
+        self.entries.push(entry);
+        self.rise(position, entry);
+        Key { place, number }
     }
 
     /// Removes the entry, and returns its waker; `None` if the entry has been removed already.
     pub(super) fn remove(&mut self, key: Key) -> Option<Waker> {
-        self.wakers.remove(&key)
+        let place = self.places.get(key.place)?;
+        let is_there = place.number == key.number && place.waker.is_some();
+        is_there
+            .then_some(place.position)
+            .and_then(|at| self.take(at))
     }
 
     /// Returns the time of the earliest entry.
     pub(super) fn earliest_ns(&self) -> Option<u64> {
-        self.wakers.keys().next().map(|key| key.at_ns)
+        self.entries.first().map(|entry| entry.at_ns)
     }
 
     /// Removes the earliest entry, if its time has come.
     pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<Waker> {
-        let earliest = self.wakers.first_entry()?;
-        (earliest.key().at_ns <= now_ns).then(|| earliest.remove())
+        let is_due = self.earliest_ns()? <= now_ns;
+        is_due.then_some(0).and_then(|first| self.take(first))
+    }
+
+    /// Removes the entry at `position`, and returns its waker.
+    fn take(&mut self, position: usize) -> Option<Waker> {
+        let Entry { place, .. } = self.entries[position];
+        let last = self.entries.pop()?;
+        if position < self.entries.len() {
+            self.sink(position, last);
+        }
+        let waker = self.places[place].waker.take();
+        self.vacant.push(place);
+        if self.entries.is_empty() && self.places.capacity() > KEPT {
+            self.entries = Vec::new();
+            self.places = Vec::new();
+            self.vacant = Vec::new();
+        }
+        waker
+    }
+
+    /// Puts `entry` at `position`, or further up if it is earlier than those there.
+    fn rise(&mut self, mut position: usize, entry: Entry) {
+        while position > 0 {
+            let above = (position - 1) / 2;
+            if self.entries[above] < entry {
+                break;
+            }
+            self.put(position, self.entries[above]);
+            position = above;
+        }
+        self.put(position, entry);
+    }
+
+    /// Puts `entry`, the last one, at `position`, or further down if it is later than those there, or further up.
+    fn sink(&mut self, mut position: usize, entry: Entry) {
+        loop {
+            let (left, right) = (2 * position + 1, 2 * position + 2);
+            let Some(mut below) = self.entries.get(left).map(|_| left) else {
+                break;
+            };
+            if self
+                .entries
+                .get(right)
+                .is_some_and(|right| *right < self.entries[left])
+            {
+                below = right;
+            }
+            if entry < self.entries[below] {
+                break;
+            }
+            self.put(position, self.entries[below]);
+            position = below;
+        }
+        self.rise(position, entry);
+    }
+
+    fn put(&mut self, position: usize, entry: Entry) {
+        self.entries[position] = entry;
+        self.places[entry.place].position = position;
     }
 
     /// Returns the number of entries ever made, which shows whether one has been added since.
