@@ -356,3 +356,16 @@ fn amounts_are_one_call() {
     nothing.finish(CallOutcome::Overload);
     assert_eq!(limit.available(), 8);
 }
+
+#[test]
+fn a_slow_start_that_ended_by_a_low_baseline_goes_on_after_the_first_trial() {
+    let mut gradient = Gradient::default();
+    let mut limit = gradient.initial();
+    // A service without a queue. In the first windows, short calls end and long ones do not.
+    for number in 0..30 {
+        let latency_ns = if number < 3 { 7_700_000 } else { 10_000_000 };
+        let window = AdaptWindow::new(limit, 50_000_000, 400, latency_ns);
+        limit = gradient.on_window(Timestamp::ORIGIN, &window);
+    }
+    assert!(limit.permits() > 10_000, "{limit:?}");
+}

@@ -72,6 +72,9 @@ pub struct Gradient {
     is_guess: bool,
     gradient: u64,
     is_slow_start: bool,
+    /// Whether a trial has judged the first baseline. That is often too low, as short calls end first. It then ends the slow start
+    /// below the knee, and the slow start goes on after the trial.
+    is_judged: bool,
     phase: Phase,
     /// Windows, and windows in which the limit was fully used, since the last trial.
     windows: u32,
@@ -188,6 +191,7 @@ impl Gradient {
             is_guess: true,
             gradient: ONE,
             is_slow_start: true,
+            is_judged: false,
             phase: Phase::Track,
             windows: 0,
             full_windows: 0,
@@ -359,9 +363,11 @@ impl Gradient {
         let of_queue_ns = of_queue_ns.max(self.baseline_ns);
         let is_queue = latency_ns < of_queue_ns / 2 + trial.expected_ns / 2;
         let is_unhealthy = latency_ns > self.settings.max_healthy_ns;
+        let is_first = !core::mem::replace(&mut self.is_judged, true);
         if !is_queue && !is_unhealthy {
             self.baseline_ns = latency_ns;
             self.recheck();
+            self.is_slow_start = is_first;
         }
         self.restored(limit, before)
     }
@@ -377,6 +383,8 @@ impl Gradient {
             });
             return limit.times(GUESS_CUT, ONE);
         }
+        let is_first = !core::mem::replace(&mut self.is_judged, true);
+        let was_too_low = latency_ns > self.baseline_ns.saturating_add(self.baseline_ns / 7);
         let measured_ns = latency_ns.min(self.settings.max_healthy_ns);
         self.baseline_ns = match self.is_guess {
             true => measured_ns,
@@ -392,6 +400,8 @@ impl Gradient {
         };
         (self.windows, self.full_windows) = (0, 0);
         self.next_trial = every + self.jitter.below(TRIAL_JITTER) as u32;
+        let had_queue = trial.before.latency_ns > self.target_ns(trial.before.limit);
+        self.is_slow_start = is_first && was_too_low && !had_queue;
         self.restored(limit, trial.before)
     }
 
