@@ -14,6 +14,7 @@ groups=(
     "semaphores flowgate-bench semaphores"
     "waiting flowgate-bench waiting"
     "keyed flowgate-bench-keyed"
+    "fleet flowgate-bench-fleet"
     "sim flowgate-bench-sim"
     "tower flowgate-bench-tower"
     "clients flowgate-bench-clients"
@@ -21,7 +22,7 @@ groups=(
     "verify flowgate-bench-verify --together 4"
 )
 # These have verdicts and no speeds: there is nothing to draw.
-without_chart=" field sim verify "
+without_chart=" field fleet sim verify "
 
 usage() {
     echo "usage: bench/all.sh [--quick] [GROUP…]; groups: ${groups[*]%% *}" >&2

@@ -19,6 +19,7 @@ cargo run --profile smoke --locked -- waiting --quick
 cargo run --profile smoke --locked -- semaphores --quick
 cargo run --profile smoke --locked -p flowgate-bench-clients -- --quick --flowgate "$flowgate"
 cargo run --profile smoke --locked -p flowgate-bench-keyed -- --quick
+cargo run --profile smoke --locked -p flowgate-bench-fleet -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-sim -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-tower -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-field -- --quick

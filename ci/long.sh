@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.."
 need_command cargo "the Rust toolchain, from https://rustup.rs"
 need_package nginx nginx-light
 need_package wrk wrk
+need_package redis-server redis-server
+ci/engines.sh
 export CARGO_INCREMENTAL=0 FLOWGATE_LONG=1
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -30,6 +32,8 @@ everything() {
         --repetitions 20 --together 4
     # How close do adaptive limits come to the best fixed one?
     step 240 adaptive cargo run --release --locked -p flowgate-sim --example adaptive_scenarios -- table
+    # A million worlds of processes that share limits, and of faults.
+    step 60 fleet env FLOWGATE_FLEET_SEEDS=1000000 cargo test --profile testrelease --locked -p flowgate-fleet --lib sim::c1
     step 30 growth ci/growth.sh
     steps_passed
 }

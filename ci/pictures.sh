@@ -3,7 +3,7 @@
 # one of those in the repository differs.
 #
 # crates/flowgate-sim/examples/adaptive_scenarios draws adaptive-*.svg, in virtual time.
-# crates/flowgate-chart/examples/pictures.rs draws the others. It runs each limiter on a manual clock. Its other sources are records of
+# crates/flowgate-chart/examples/pictures.rs draws the others. It runs each limiter, and a fleet, on a manual clock. Its other sources are records of
 # real runs in docs/pictures, made by these commands:
 #
 #   load.txt      cargo run --release -- load --rate 1000/s --duration 5s
@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 . ci/tools.sh
 
 draw() {
-    cargo run --quiet --locked -p flowgate-chart --example pictures -- "$1" >&2
-    cargo run --quiet --locked -p flowgate-sim --example adaptive_scenarios -- pictures "$1/docs/pictures" >&2
+    cargo run --quiet --locked -p flowgate-chart --example pictures -- "$1" >&2 &&
+        cargo run --quiet --locked -p flowgate-sim --example adaptive_scenarios -- pictures "$1/docs/pictures" >&2
 }
 
 if ! has_flag --check "$@"; then
@@ -24,13 +24,13 @@ if ! has_flag --check "$@"; then
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-mkdir -p "$folder"/{docs/pictures,crates/flowgate/src/guide/pictures}
+mkdir -p "$folder"/{docs/pictures,crates/flowgate/src/guide/pictures,crates/flowgate-fleet/src/guide/pictures}
 cp docs/pictures/*.{txt,json} "$folder/docs/pictures"
 draw "$folder" 2>"$folder/drawn" || {
     cat "$folder/drawn" >&2
     exit 1
 }
-for drawn in docs/pictures crates/flowgate/src/guide/pictures; do
+for drawn in docs/pictures crates/flowgate/src/guide/pictures crates/flowgate-fleet/src/guide/pictures; do
     if ! diff -rq "$drawn" "$folder/$drawn" >&2; then
         echo "ci/pictures.sh: a picture is not what its source draws; run ci/pictures.sh and commit the result" >&2
         exit 1

@@ -7,18 +7,20 @@
 //! | picture | source |
 //! |---|---|
 //! | what each limiter admits of the same traffic | the limiters, on a manual clock |
+//! | `fleet-outage.svg`: an outage of a store | three processes of a fleet, on a manual clock |
 //! | `load.svg`: the terminal of `flowgate load` | `load.txt`, the output of a real run |
 //! | `verify.svg`: what `flowgate verify` found | `verify.json`, the record of a real run |
 //!
 //! The same sources make the same files, bit for bit. The pictures are in `docs/pictures`. Those of limiters are also in
-//! `crates/flowgate/src/guide/pictures`, as text that the documentation of each type includes: a page of rustdoc can load no
+//! `crates/flowgate/src/guide/pictures`, and that of the fleet in `crates/flowgate-fleet/src/guide/pictures`, as text that the documentation includes: a page of rustdoc can load no
 //! file of the repository.
 
 use flowgate::{
     ApproximateWindow, DecayingBucket, DualTokenBucket, FixedWindow, LeakyBucket, Limiter,
-    ManualClock, QuotaError, SegmentedWindow, SlidingWindow, Timestamp, TokenBucket, WarmUp,
+    ManualClock, Quota, QuotaError, SegmentedWindow, SlidingWindow, Timestamp, TokenBucket, WarmUp,
 };
 use flowgate_chart::{Axis, Chart, Layer, Look, Picture, Point, Terminal, Unit};
+use flowgate_fleet::{Fleet, FleetLimit, LocalStore};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::path::Path;
@@ -46,6 +48,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         all = all.chart(chart);
     }
     write(&folder.join("limiters.svg"), &all)?;
+
+    let outage =
+        Picture::new("A store stops for two seconds, and has lost its records").chart(outage()?);
+    write(&folder.join("fleet-outage.svg"), &outage)?;
+    let embedded = Path::new(&root).join("crates/flowgate-fleet/src/guide/pictures");
+    write(&embedded.join("outage.md"), &definition(&outage))?;
 
     let text = std::fs::read_to_string(folder.join("load.txt"))?;
     let terminal = Terminal::new("flowgate load", text).good("RATE HELD");
@@ -192,6 +200,65 @@ fn admitted(name: &str, title: &str, (time, limiter): &Subject) -> Chart {
         .layer(Layer::area("asked", Look::GRAY, steps(&asked)).stepped())
         .layer(Layer::area("", Look::BLUE, steps(&admitted)).stepped())
         .layer(Layer::line("admitted", Look::BLUE, steps(&admitted)).stepped())
+}
+
+/// What three processes are admitted in each interval. Each sends a request every 5 ms. Their store stops after two seconds, loses its
+/// records, and is back after four.
+fn outage() -> Result<Chart, Box<dyn std::error::Error>> {
+    const NODES: usize = 3;
+    const END_MS: u64 = 6_000;
+    let time = ManualClock::new();
+    let store = LocalStore::new(&time);
+    let fleets: Vec<Fleet> = (0..NODES)
+        .map(|_| store.fleet().nodes(NODES as u32).open())
+        .collect::<Result<_, _>>()?;
+    let quota: Quota = "300/s burst 30".parse()?;
+    let limits: Vec<FleetLimit> = fleets
+        .iter()
+        .map(|fleet| fleet.limit("api", quota).build())
+        .collect::<Result<_, _>>()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let intervals = (END_MS / STEP_MS) as usize;
+    let (mut admitted, mut alone) = (vec![0_u32; intervals], vec![0_u32; intervals]);
+    for ms in (0..END_MS).step_by(5) {
+        time.set(Timestamp::from_nanos(ms * 1_000_000));
+        if ms == 2_000 {
+            store.stop();
+            store.forget();
+        }
+        if ms == 4_000 {
+            store.start();
+            fleets
+                .iter()
+                .for_each(|fleet| runtime.block_on(fleet.ready()));
+        }
+        let interval = (ms / STEP_MS) as usize;
+        for limit in &limits {
+            if let Ok(answer) = limit.ask().block() {
+                admitted[interval] += 1;
+                alone[interval] += u32::from(answer.is_degraded());
+            }
+        }
+    }
+    let steps = |counts: &[u32]| {
+        let points = counts.iter().enumerate().map(|(interval, &count)| {
+            let seconds = interval as f64 * STEP_MS as f64 / 1_000.0;
+            Point::new(seconds, f64::from(count))
+        });
+        let end = Point::new(END_MS as f64 / 1_000.0, 0.0);
+        vec![points.chain([end]).collect::<Vec<_>>()]
+    };
+    let asked = vec![(STEP_MS / 5) as u32 * NODES as u32; intervals];
+    let y = Axis::from_zero(Unit::Count, [60.0]);
+    let title = "Three processes with a limit of 300 per second";
+    let x = Axis::time(END_MS as f64 / 1_000.0);
+    Ok(Chart::new("fleet-outage", title, x, y)
+        .names("time", "requests in 100 ms")
+        .height(220)
+        .layer(Layer::area("asked", Look::GRAY, steps(&asked)).stepped())
+        .layer(Layer::area("", Look::BLUE, steps(&admitted)).stepped())
+        .layer(Layer::line("admitted", Look::BLUE, steps(&admitted)).stepped())
+        .layer(Layer::line("of them without the store", Look::RED, steps(&alone)).stepped()))
 }
 
 /// What of the record of `flowgate verify --json` is drawn.

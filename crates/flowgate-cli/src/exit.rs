@@ -12,13 +12,14 @@ Exit codes of all subcommands:
   0    success: load held the rate or kept the limit, or had none; verify found
        the expected limit, or had none
   1    could not run: no connection, no free port, a file that cannot be opened
-  2    bad arguments
+  2    bad arguments; decide: a mistake in FILE, or an address in use
   3    load: a condition of --fail-if is true
        verify: the limiter does not match --expect
        simulate: no number keeps --suggest
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect
-  130  stopped by Ctrl-C or SIGTERM; serve then exits with 0"
+  130  stopped by Ctrl-C or SIGTERM; serve and decide then
+       exit with 0"
     };
 }
 pub(crate) use exit_codes;

@@ -35,7 +35,11 @@ fn main() -> ExitCode {
         Some(Subcommand::Report(report)) => subcommand::report::run(report),
         Some(Subcommand::Verify(verify)) => subcommand::verify::run(*verify),
         Some(Subcommand::Simulate(simulate)) => subcommand::simulate::run(*simulate),
+        #[cfg(feature = "decide")]
+        Some(Subcommand::Decide(decide)) => subcommand::decide::run(decide),
         Some(Subcommand::Serve(serve)) => subcommand::serve::run(serve),
+        #[cfg(feature = "fleet")]
+        Some(Subcommand::Fleet(fleet)) => subcommand::fleet::run(fleet),
         Some(Subcommand::Completions(completions)) => subcommand::completions::run(completions),
         Some(Subcommand::Man(man)) => subcommand::man::run(man),
         // Without arguments, show the help.

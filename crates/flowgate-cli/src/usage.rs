@@ -12,6 +12,7 @@ use crate::subcommand;
 
 /// Names of subcommands.
 const LOAD: &str = "load";
+const FLEET: &str = "fleet";
 const PACE: &str = "pace";
 const SIMULATE: &str = "simulate";
 
@@ -68,13 +69,14 @@ fn without_credentials(message: String, arguments: &[OsString]) -> String {
 fn whole_help(error: &Error, arguments: &[OsString]) -> Option<Command> {
     let is_whole = error.kind() == ErrorKind::DisplayHelp
         && arguments.iter().any(|argument| argument == "--help");
-    let word = arguments.get(1)?.to_str().filter(|_| is_whole)?;
     let mut command = subcommand::Command::command();
     command.build();
-    let mut subcommands = command.get_subcommands();
-    let subcommand = subcommands
-        .find(|subcommand| subcommand.get_name().starts_with(word))?
-        .clone();
+    let mut words = arguments.iter().skip(1).filter(|_| is_whole);
+    let mut subcommand = called(&command, words.next()?)?;
+    if let Some(task) = words.next().and_then(|word| called(subcommand, word)) {
+        subcommand = task;
+    }
+    let subcommand = subcommand.clone();
     let about = subcommand.get_long_about().cloned();
     let explanation = subcommand.get_after_long_help().cloned();
     Some(match (about, explanation) {
@@ -82,6 +84,13 @@ fn whole_help(error: &Error, arguments: &[OsString]) -> Option<Command> {
         (None, Some(explanation)) => subcommand.after_help(explanation),
         _ => subcommand,
     })
+}
+
+/// Returns the subcommand whose name begins with `word`.
+fn called<'c>(command: &'c Command, word: &OsString) -> Option<&'c Command> {
+    let word = word.to_str()?;
+    let mut subcommands = command.get_subcommands();
+    subcommands.find(|subcommand| subcommand.get_name().starts_with(word))
 }
 
 /// Returns a better message than that of clap, for known mistakes.
@@ -100,6 +109,9 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
                     None => Some("write flowgate --help".to_owned()),
                 },
                 "version" => Some("write flowgate --version".to_owned()),
+                url if url.contains("://") && is(FLEET, arguments) => Some(format!(
+                    "{word} needs a subcommand: write flowgate fleet inspect {word} LIMIT"
+                )),
                 url if url.contains("://") => Some(format!(
                     "{word} needs a subcommand: write flowgate load {word}"
                 )),
@@ -138,6 +150,10 @@ fn known(error: &Error, arguments: &[OsString]) -> Option<String> {
                     typed.join("' or '")
                 )
             })
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if is(FLEET, arguments) => {
+            let example = "write flowgate fleet inspect redis://127.0.0.1 api";
+            Some(format!("no subcommand, or no limit: {example}"))
         }
         ErrorKind::MissingRequiredArgument if is(SIMULATE, arguments) => {
             // After the missing arguments comes the usage, which has all that are required.

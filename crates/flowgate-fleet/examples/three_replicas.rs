@@ -12,7 +12,6 @@ use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// One of the processes. Prints a line for each tick: how many requests were admitted, and how many of them without the store.
+/// One of the processes. Prints a line for each tick: how many requests were admitted, and how many of them without the store. The last
+/// line is how much the limit may have been exceeded.
 fn node(url: &str) -> Result<(), Box<dyn Error>> {
     let fleet = Fleet::redis(url)?.nodes(NODES as u32).open()?;
     let limit = fleet.limit("api", "300/s burst 30".parse()?).build()?;
@@ -47,6 +47,15 @@ fn node(url: &str) -> Result<(), Box<dyn Error>> {
         }
         println!("{admitted} {degraded}");
     }
+    let bound = limit.bound();
+    let total = bound.total().ok_or("each process has a share")?;
+    println!(
+        "{total}: {} after losses of records, {} admitted alone here, {} by the others, {} in flight",
+        bound.forgotten,
+        bound.alone,
+        bound.others_alone.unwrap_or_default(),
+        bound.in_flight,
+    );
     Ok(())
 }
 
@@ -56,23 +65,16 @@ fn fleet() -> Result<(), Box<dyn Error>> {
     let port = listener.local_addr()?.port();
     drop(listener);
     let mut store = Store::start(port)?;
-    let (sender, lines) = mpsc::channel();
-    let mut nodes = Vec::new();
-    for node in 0..NODES {
+    let (mut nodes, mut lines) = (Vec::new(), Vec::new());
+    for _ in 0..NODES {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(format!("redis://127.0.0.1:{port}"))
             .stdout(Stdio::piped())
             .spawn()?;
         let output = BufReader::new(child.stdout.take().ok_or("no output")?);
-        let sender = sender.clone();
-        thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                let _ = sender.send((node, line));
-            }
-        });
+        lines.push(output.lines());
         nodes.push(child);
     }
-    drop(sender);
 
     println!(
         "Three processes send about 200 requests per second each. All together are allowed 300/s."
@@ -81,8 +83,8 @@ fn fleet() -> Result<(), Box<dyn Error>> {
     println!("  time   node 1  node 2  node 3     all   of them without the store");
     for tick in 1..=TICKS {
         let (mut admitted, mut degraded) = ([0; NODES], 0);
-        for _ in 0..NODES {
-            let (node, line) = lines.recv()?;
+        for (node, lines) in lines.iter_mut().enumerate() {
+            let line = lines.next().ok_or("a node has ended")??;
             let (all, alone) = line.split_once(' ').ok_or("not a line of a node")?;
             admitted[node] += all.parse::<u32>()?;
             degraded += alone.parse::<u32>()?;
@@ -99,6 +101,14 @@ fn fleet() -> Result<(), Box<dyn Error>> {
             println!("       the store is back, and empty");
             store = Store::start(port)?;
         }
+    }
+    println!();
+    println!(
+        "In no interval were they admitted more than 30 + 300/s and, as far as each can know:"
+    );
+    for (node, lines) in lines.iter_mut().enumerate() {
+        let bound = lines.next().ok_or("a node has ended")??;
+        println!("node {}: {bound}", node + 1);
     }
     for mut node in nodes {
         node.wait()?;

@@ -4,13 +4,15 @@ use crate::call::{Call, Reply, Seen};
 use crate::terms::MOST;
 use std::fmt;
 
-/// The record of a bucket that has debt: `debt:time:count:period`. A full bucket has none.
+/// The record of a bucket that has debt: `debt:time:count:period`. A full bucket has none. After a [reset](Self::reset), its time follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     debt: u64,
-    at_us: u64,
-    count: u64,
-    period: u64,
+    pub(crate) at_us: u64,
+    pub(crate) count: u64,
+    pub(crate) period: u64,
+    /// What was seen by then is forgiven; 0: there was no reset.
+    pub(crate) reset_us: u64,
 }
 
 impl Bucket {
@@ -25,13 +27,18 @@ impl Bucket {
         let mut changed = stored.is_some_and(|bucket| {
             bucket.at_us > now_us || (bucket.count, bucket.period) != (count, period)
         });
-        let seen = left(call.seen.debt, call.seen.at_us, count, now_us).min(full);
+        let reset_us = stored.map_or(0, |bucket| bucket.reset_us);
+        let mut seen = left(call.seen.debt, call.seen.at_us, count, now_us);
+        if reset_us > 0 && call.seen.at_us <= reset_us {
+            seen = 0;
+        }
         let healed = seen.saturating_sub(debt);
         debt += healed;
         changed |= healed > 0;
         let taken = call.runs.iter().map(|run| {
             let cost = run.units * period;
             let taken = run.times.min(full.saturating_sub(debt) / cost);
+            let taken = if taken < run.least { 0 } else { taken };
             debt += taken * cost;
             changed |= taken > 0;
             taken
@@ -48,18 +55,55 @@ impl Bucket {
             at_us,
             count,
             period,
+            reset_us,
         };
         (reply, (changed && debt > 0).then_some(bucket))
     }
 
+    /// Reads the text of a record. Returns `None` if it is none of these.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let parts: Vec<u64> = text
+            .split(':')
+            .map(|part| part.parse().ok())
+            .collect::<Option<_>>()?;
+        let (debt, at_us, count, period, reset_us) = match parts[..] {
+            [debt, at_us, count, period] => (debt, at_us, count, period, 0),
+            [debt, at_us, count, period, reset_us] => (debt, at_us, count, period, reset_us),
+            _ => return None,
+        };
+        (count > 0 && period > 0).then_some(Self {
+            debt,
+            at_us,
+            count,
+            period,
+            reset_us,
+        })
+    }
+
+    /// Returns what is left of the debt, in parts.
+    pub(crate) fn debt_at(&self, now_us: u64) -> u64 {
+        left(self.debt, self.at_us, self.count, now_us)
+    }
+
     /// Returns whether nothing is left of the debt.
     pub(crate) fn is_paid(&self, now_us: u64) -> bool {
-        left(self.debt, self.at_us, self.count, now_us) == 0
+        self.debt_at(now_us) == 0
     }
 }
 
 #[cfg(test)]
 impl Bucket {
+    /// Returns the record after a reset, for which no quota has to be known.
+    pub(crate) fn reset(now_us: u64) -> Self {
+        Self {
+            debt: 0,
+            at_us: now_us,
+            count: 1,
+            period: 1,
+            reset_us: now_us,
+        }
+    }
+
     /// Returns for how many milliseconds a store may keep this, which it got within the last 10 s.
     pub(crate) fn paid_ms(&self) -> std::ops::RangeInclusive<i64> {
         let paid_ms = (self.debt as f64 / self.count as f64 / 1_000.0).ceil() as i64;
@@ -68,7 +112,7 @@ impl Bucket {
 }
 
 /// Returns what is left of a debt. If the clock was set back, nothing flows back.
-fn left(debt: u64, at_us: u64, count: u64, now_us: u64) -> u64 {
+pub(crate) fn left(debt: u64, at_us: u64, count: u64, now_us: u64) -> u64 {
     let passed = u128::from(now_us.saturating_sub(at_us));
     let paid = passed * u128::from(count);
     u64::try_from(paid).map_or(0, |paid| debt.saturating_sub(paid))
@@ -93,8 +137,13 @@ impl fmt::Display for Bucket {
             at_us,
             count,
             period,
+            reset_us,
         } = self;
-        write!(f, "{debt}:{at_us}:{count}:{period}")
+        write!(f, "{debt}:{at_us}:{count}:{period}")?;
+        if *reset_us > 0 {
+            write!(f, ":{reset_us}")?;
+        }
+        Ok(())
     }
 }
 
@@ -110,7 +159,7 @@ mod tests {
             record: Record::of("api", b""),
             terms: Terms::of(quota.parse().expect("a quota")).expect("it is exact"),
             seen: Seen::default(),
-            runs: vec![Run { times: 1, units }],
+            runs: vec![Run::of(1, units)],
         }
     }
 
@@ -163,6 +212,18 @@ mod tests {
     }
 
     #[test]
+    fn c1_a_reminder_of_a_debt_above_the_own_burst_counts_in_full() {
+        let mut small = call("10/s burst 10", 1);
+        let period = small.terms.period;
+        small.seen = Seen {
+            debt: 100 * period,
+            at_us: 0,
+        };
+        let (reply, _) = Bucket::take(None, 0, &small);
+        assert_eq!((reply.healed, reply.taken), (100 * period, vec![0]));
+    }
+
+    #[test]
     fn c4_a_clock_that_was_set_back_pays_nothing_and_blocks_nothing() {
         let mut stored = None;
         let one = call("1/s burst 2", 1);
@@ -187,5 +248,18 @@ mod tests {
         assert_eq!(kept.healed, 0);
         let (reminded, _) = Bucket::take(None, 1_000_000, &one);
         assert_eq!((reminded.healed, reminded.seen), (7_000_000, kept.seen));
+    }
+
+    #[test]
+    fn a_reset_forgives_what_was_seen_before_it_and_nothing_that_was_taken_since() {
+        let mut full = call("1/s burst 10", 10);
+        let (before, _) = Bucket::take(None, 5, &full);
+        full.seen = before.seen;
+        let mut stored = Some(Bucket::reset(5));
+        assert!(take(&mut stored, 6, &full));
+        // Another process remembers what was taken before, and the debt of now is above it.
+        assert!(!take(&mut stored, 7, &full));
+        let (late, _) = Bucket::take(stored, 4_000_000, &full);
+        assert_eq!((late.healed, late.taken), (0, vec![0]));
     }
 }

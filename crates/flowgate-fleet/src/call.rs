@@ -24,6 +24,20 @@ pub(crate) struct Seen {
 pub(crate) struct Run {
     pub(crate) times: u64,
     pub(crate) units: u64,
+    /// If fewer than this can be taken, none is. At least 1.
+    pub(crate) least: u64,
+}
+
+impl Run {
+    /// Requests of which each is taken if it can be.
+    pub(crate) fn of(times: u64, units: u64) -> Self {
+        let least = 1;
+        Self {
+            times,
+            units,
+            least,
+        }
+    }
 }
 
 /// What the store answers.
@@ -42,7 +56,7 @@ pub(crate) struct Reply {
 pub(crate) enum Failure {
     /// The store did not answer in time, or the connection ended. The call may have been carried out: it is never repeated.
     Lost,
-    /// Nothing was sent: the store cannot be reached.
+    /// Nothing was taken: the store cannot be reached, or does not keep the record just now.
     Unreachable,
     /// The store refused this call, for this reason, and took nothing.
     Refused(String),

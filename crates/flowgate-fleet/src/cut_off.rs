@@ -68,4 +68,13 @@ impl Alone {
             Self::Admit => true,
         }
     }
+
+    /// Takes up to `n` units for the key of this record, and returns how many.
+    pub(crate) fn take_up_to(&self, record: Record, n: u64) -> u64 {
+        match self {
+            Self::Share(shares) => shares.take_up_to(&record, n),
+            Self::Deny => 0,
+            Self::Admit => n,
+        }
+    }
 }

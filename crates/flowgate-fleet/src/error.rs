@@ -17,6 +17,12 @@ use std::time::Duration;
 pub enum FleetError {
     /// The address of the store cannot be read.
     Address(redis::RedisError),
+    /// There is no address of a sentinel, or of a server of a cluster.
+    NoAddress,
+    /// An address with TLS, without the feature `tls` of this crate.
+    NoTls,
+    /// A certificate or its key cannot be read, or no address is one with TLS.
+    Certificate(redis::RedisError),
     /// The thread that talks to the store cannot be started.
     Thread(std::io::Error),
     /// Nothing says what a limit does while the store cannot be reached.
@@ -36,6 +42,16 @@ pub enum FleetError {
     Quota(Box<QuotaError>),
     /// No table can keep the shares of this many keys.
     Keys(Box<KeyedError>),
+    /// The leases of a limit cannot keep an overshoot as small as this.
+    Overshoot {
+        /// The smallest overshoot that they can keep, in tokens.
+        least: u64,
+    },
+    /// A burst is too small to be held in advance.
+    NoOvershoot {
+        /// The smallest burst with which leases exceed nothing, in tokens.
+        burst: u64,
+    },
     /// The store cannot count a burst this large exactly at this rate.
     Burst {
         /// The largest burst that it can count.
@@ -50,6 +66,13 @@ impl fmt::Display for FleetError {
                 f,
                 "the address of the store cannot be read: {error}; write redis://HOST:PORT"
             ),
+            Self::NoAddress => f.write_str("there is no address: give that of at least one server"),
+            Self::NoTls => f.write_str(
+                "TLS is a feature of this crate: `cargo add flowgate-fleet --features tls`",
+            ),
+            Self::Certificate(error) => {
+                write!(f, "the certificates cannot be used: {error}")
+            }
             Self::Thread(error) => {
                 write!(f, "the fleet's thread cannot be started: {error}")
             }
@@ -67,6 +90,16 @@ impl fmt::Display for FleetError {
             }
             Self::Quota(error) => write!(f, "the share of a process: {error}"),
             Self::Keys(error) => write!(f, "the shares of the keys: {error}"),
+            Self::Overshoot { least } => write!(
+                f,
+                "leases cannot keep this overshoot: the smallest is `Overshoot::tokens({least})`; or leave out `leased`, for a strict \
+                 limit"
+            ),
+            Self::NoOvershoot { burst } => write!(
+                f,
+                "without an overshoot, half of the burst is held in advance, and this one is too small: the smallest is {burst}; or \
+                 leave out `leased`, for a strict limit"
+            ),
             Self::Burst { most } => write!(
                 f,
                 "the store cannot count this burst exactly at this rate: the largest is {most}"
@@ -78,7 +111,7 @@ impl fmt::Display for FleetError {
 impl std::error::Error for FleetError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Address(error) => Some(error),
+            Self::Address(error) | Self::Certificate(error) => Some(error),
             Self::Thread(error) => Some(error),
             Self::Quota(error) => Some(error),
             Self::Keys(error) => Some(error),

@@ -1,15 +1,19 @@
 use crate::cut_off::Alone;
+use crate::leased::{Filling, FleetLeased};
+use crate::leaser::Leaser;
 use crate::limit::Question;
 use crate::link::{Link, LinkState};
-use crate::local::Local;
+use crate::local::LocalStore;
+use crate::overshoot::{Lending, Overshoot};
 use crate::record::Record;
-use crate::redis::Address;
-use crate::store::Store;
-use crate::strict::Strict;
+use crate::redis::Tls;
+use crate::store::Target;
+use crate::strict::{Asker, Strict};
 use crate::terms::Terms;
 use crate::{CutOff, FleetError, FleetKeyed, FleetLimit};
-use flowgate::{Clock, Quota};
+use flowgate::{Clock, Leased, Quota, Timestamp};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -29,17 +33,28 @@ pub(crate) struct Shared {
     link: Arc<Link>,
     ready: mpsc::UnboundedSender<Announced>,
     nodes: Option<u32>,
+    pub(crate) timeout: Duration,
     clock: Clock,
 }
 
-/// A key of a limit for which callers wait.
-type Announced = (Arc<Strict>, Record);
+/// A limit that may have something to ask.
+pub(crate) enum Announced {
+    /// A key for which callers wait.
+    Strict(Arc<Strict>, Record),
+    Leased(Arc<Filling>),
+}
+
+/// A call that is in flight, and who is answered.
+enum Asking {
+    Strict(Arc<Strict>, Record, Vec<Asker>),
+    Leased(Arc<Filling>, Timestamp),
+}
 
 /// Settings of a [`Fleet`].
 #[derive(Debug)]
 pub struct FleetBuilder {
-    /// `None`: in this process.
-    address: Option<Address>,
+    target: Target,
+    tls: Tls,
     nodes: Option<u32>,
     timeout: Duration,
     clock: Clock,
@@ -53,25 +68,86 @@ pub struct FleetLimitBuilder<'a, L> {
     quota: Quota,
     cut_off: Option<CutOff>,
     capacity: usize,
+    overshoot: Overshoot,
     built: PhantomData<fn() -> L>,
 }
 
 impl Fleet {
     /// Returns a builder for a fleet whose limits are kept in Redis or Valkey.
     ///
-    /// `url` is `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`. Redis 6.2, Valkey 7.2, and all later versions work.
+    /// `url` is `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` with TLS and the feature `tls`. Redis 6.2, Valkey 7.2, and
+    /// all later versions work.
     ///
     /// # Errors
     ///
-    /// Returns [`FleetError::Address`] if `url` is none of a store. It does not connect.
+    /// - [`FleetError::Address`] if `url` is none of a store;
+    /// - [`FleetError::NoTls`] if it begins with `rediss://`, without the feature `tls`.
+    ///
+    /// It does not connect.
     pub fn redis(url: &str) -> Result<FleetBuilder, FleetError> {
-        let address = Address::new(url).map_err(FleetError::Address)?;
-        Ok(FleetBuilder::new(Some(address)))
+        Target::redis(url).map(FleetBuilder::new)
+    }
+
+    /// Returns a builder for a fleet that follows the primary that Sentinel names.
+    ///
+    /// `sentinels` are addresses of all sentinels: `redis://[USER:PASSWORD@]HOST:PORT`. More than half of them must answer. `primary` is the
+    /// name that they know the primary by. If the primary asks for a password, it is `redis://[USER:PASSWORD@]NAME[/DATABASE]`.
+    ///
+    /// After a failover, the old primary goes on admitting until it hears of it, for about 10 s. Set `min-replicas-to-write 1` and
+    /// `min-replicas-max-lag 2` on all servers to shorten that to about 2 s.
+    ///
+    /// ```
+    /// use flowgate_fleet::Fleet;
+    ///
+    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379", "redis://10.0.0.3:26379"];
+    /// let fleet = Fleet::sentinel(sentinels, "mymaster")?.nodes(8);
+    /// let fleet = Fleet::sentinel(sentinels, "redis://:secret@mymaster/2")?.nodes(8);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`FleetError::NoAddress`] if there is none;
+    /// - [`FleetError::Address`] if one cannot be read;
+    /// - [`FleetError::NoTls`] if one begins with `rediss://`, without the feature `tls`.
+    ///
+    /// It does not connect.
+    pub fn sentinel<A: AsRef<str>>(
+        sentinels: impl IntoIterator<Item = A>,
+        primary: &str,
+    ) -> Result<FleetBuilder, FleetError> {
+        Target::sentinel(sentinels, primary).map(FleetBuilder::new)
+    }
+
+    /// Returns a builder for a fleet whose limits are kept in a cluster.
+    ///
+    /// `servers` are addresses of some of its servers: `redis://[USER:PASSWORD@]HOST:PORT`. The others are found, and let in with the user
+    /// and the password of the first. Each limit, and each key of one, is kept by one server. A server that hangs cuts off the records that
+    /// it keeps, and no others.
+    ///
+    /// ```
+    /// use flowgate_fleet::Fleet;
+    ///
+    /// let fleet = Fleet::cluster(["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"])?.nodes(8);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`FleetError::NoAddress`] if there is none;
+    /// - [`FleetError::Address`] if one cannot be read;
+    /// - [`FleetError::NoTls`] if one begins with `rediss://`, without the feature `tls`.
+    ///
+    /// It does not connect.
+    pub fn cluster<A: AsRef<str>>(
+        servers: impl IntoIterator<Item = A>,
+    ) -> Result<FleetBuilder, FleetError> {
+        Target::cluster(servers).map(FleetBuilder::new)
     }
 
     /// Returns a builder for a fleet whose limits are kept in this process.
     ///
-    /// It is for tests, and for a program that has one process.
+    /// It is for tests, and for a program that has one process. A [`LocalStore`] has several processes, and outages.
     ///
     /// It decides exactly as a store does. Its [clock](FleetBuilder::clock) is also the store's.
     ///
@@ -93,7 +169,7 @@ impl Fleet {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn local() -> FleetBuilder {
-        FleetBuilder::new(None)
+        FleetBuilder::new(Target::Local(None))
     }
 
     /// Waits until the store can be reached.
@@ -135,6 +211,7 @@ impl Fleet {
             quota,
             cut_off: None,
             capacity,
+            overshoot: Overshoot::none(),
             built: PhantomData,
         }
     }
@@ -145,20 +222,30 @@ impl Shared {
         self.link.state() == LinkState::Down
     }
 
-    pub(crate) fn announce(&self, limit: &Arc<Strict>, record: Record) {
+    pub(crate) fn is_up(&self) -> bool {
+        self.link.state() == LinkState::Up
+    }
+
+    pub(crate) fn announce(&self, announced: Announced) {
         // The thread outlives all callers.
-        let _ = self.ready.send((Arc::clone(limit), record));
+        let _ = self.ready.send(announced);
     }
 }
 
 impl FleetBuilder {
-    fn new(address: Option<Address>) -> Self {
+    fn new(target: Target) -> Self {
         Self {
-            address,
+            target,
+            tls: Tls::default(),
             nodes: None,
             timeout: Duration::from_millis(50),
             clock: Clock::system(),
         }
+    }
+
+    pub(crate) fn in_process(store: LocalStore) -> Self {
+        let clock = store.clock().clone();
+        Self::new(Target::Local(Some(store))).clock(clock)
     }
 
     /// Sets the clock of the fleet's limits (default: [`Clock::system`]).
@@ -180,6 +267,35 @@ impl FleetBuilder {
         self
     }
 
+    /// Trusts these certificate authorities, in place of the system's.
+    ///
+    /// `pem` is the content of a file. The address begins with `rediss://`.
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    #[must_use]
+    pub fn certificate_authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.tls.authorities = Some(pem.into());
+        self
+    }
+
+    /// Sets the certificate that this process shows to the store, and its private key.
+    ///
+    /// Both are the contents of PEM files. The address begins with `rediss://`.
+    #[cfg(feature = "tls")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
+    #[must_use]
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.tls.client = Some(::redis::ClientTlsConfig {
+            client_cert: certificate.into(),
+            client_key: key.into(),
+        });
+        self
+    }
+
     /// Sets how long the store may take for an answer (default: 50 ms).
     ///
     /// After that, the connection is replaced, and this process decides alone. It is at least 1 ms and at most 1 min. Set it to at least
@@ -196,6 +312,7 @@ impl FleetBuilder {
     ///
     /// - [`FleetError::NoNodes`] if the number of nodes is 0;
     /// - [`FleetError::Timeout`] if the store may take less than 1 ms or more than 1 min;
+    /// - [`FleetError::Certificate`] if a certificate cannot be read, or no address is one with TLS;
     /// - [`FleetError::Thread`] if the system starts no thread.
     pub fn open(self) -> Result<Fleet, FleetError> {
         if self.nodes == Some(0) {
@@ -208,16 +325,15 @@ impl FleetBuilder {
             .enable_all()
             .build()
             .map_err(FleetError::Thread)?;
-        let store = match self.address {
-            Some(address) => Store::Redis(address),
-            None => Store::Local(Local::new(self.clock.clone())),
-        };
-        let link = Arc::new(Link::new(store, self.timeout));
+        let place = self.target.open(&self.tls, &self.clock);
+        let place = place.map_err(FleetError::Certificate)?;
+        let link = Arc::new(Link::new(place, self.timeout));
         let (ready, announced) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             link: Arc::clone(&link),
             ready: ready.clone(),
             nodes: self.nodes,
+            timeout: self.timeout,
             clock: self.clock,
         });
         let again = ready.downgrade();
@@ -240,25 +356,43 @@ async fn serve(
     mut announced: mpsc::UnboundedReceiver<Announced>,
     again: mpsc::WeakUnboundedSender<Announced>,
 ) {
-    tokio::spawn(Arc::clone(&link).connect());
+    link.connect();
     let mut keys = Vec::new();
     while announced.recv_many(&mut keys, MOST_CALLS).await > 0 {
         link.tried().await;
         let mut calls = Vec::with_capacity(keys.len());
         let mut asking = Vec::with_capacity(keys.len());
-        for (limit, record) in keys.drain(..) {
-            if let Some((call, askers)) = limit.call(record) {
-                calls.push(call);
-                asking.push((limit, record, askers));
-            }
+        for announced in keys.drain(..) {
+            let (call, who) = match announced {
+                Announced::Strict(limit, record) => match limit.call(record) {
+                    Some((call, askers)) => (call, Asking::Strict(limit, record, askers)),
+                    None => continue,
+                },
+                Announced::Leased(filling) => match filling.call() {
+                    Some((call, sent)) => (call, Asking::Leased(filling, sent)),
+                    None => continue,
+                },
+            };
+            calls.push(call);
+            asking.push(who);
+        }
+        if calls.is_empty() {
+            continue;
         }
         let (link, again) = (Arc::clone(&link), again.clone());
         tokio::spawn(async move {
             let outcomes = link.call(&calls).await;
-            for ((limit, record, askers), outcome) in asking.into_iter().zip(outcomes) {
+            for (who, outcome) in asking.into_iter().zip(outcomes) {
+                let (limit, record, askers) = match who {
+                    Asking::Strict(limit, record, askers) => (limit, record, askers),
+                    Asking::Leased(filling, sent) => {
+                        filling.answer(sent, outcome);
+                        continue;
+                    }
+                };
                 let others_wait = limit.answer(record, askers, outcome);
                 if others_wait && let Some(again) = again.upgrade() {
-                    let _ = again.send((limit, record));
+                    let _ = again.send(Announced::Strict(limit, record));
                 }
             }
         });
@@ -275,27 +409,53 @@ impl<L> FleetLimitBuilder<'_, L> {
         self
     }
 
-    fn strict(self) -> Result<Question, FleetError> {
+    /// Returns what decides without the store, and the store's terms.
+    fn decided(&self) -> Result<(CutOff, Alone, Terms), FleetError> {
         let shared = &self.fleet.0;
         let share = |nodes| CutOff::Share(1, nodes);
         let cut_off = self.cut_off.or(shared.nodes.map(share));
         let cut_off = cut_off.ok_or(FleetError::NoCutOff)?;
         let alone = Alone::new(cut_off, self.quota, &shared.clock, self.capacity)?;
         let terms = Terms::of(self.quota).map_err(|most| FleetError::Burst { most })?;
+        shared.link.expect_memory(&self.name, self.quota.period());
+        Ok((cut_off, alone, terms))
+    }
+
+    fn strict(self) -> Result<Question, FleetError> {
+        let shared = &self.fleet.0;
+        let (cut_off, alone, terms) = self.decided()?;
         Ok(Question {
             shared: Arc::clone(shared),
             strict: Arc::new(Strict::new(
                 terms,
                 shared.clock.clone(),
+                cut_off,
                 alone,
                 self.capacity,
             )),
             record: Record::of(&self.name, b""),
+            quota: self.quota,
         })
     }
 }
 
-impl FleetLimitBuilder<'_, FleetLimit> {
+impl<'a> FleetLimitBuilder<'a, FleetLimit> {
+    /// Lets each process hold tokens in advance: most decisions then need no call.
+    ///
+    /// All processes together may exceed the limit by `overshoot`. Without this, a limit is strict.
+    #[must_use]
+    pub fn leased(self, overshoot: Overshoot) -> FleetLimitBuilder<'a, FleetLeased> {
+        FleetLimitBuilder {
+            fleet: self.fleet,
+            name: self.name,
+            quota: self.quota,
+            cut_off: self.cut_off,
+            capacity: self.capacity,
+            overshoot,
+            built: PhantomData,
+        }
+    }
+
     /// Builds a strict limit: the store decides on each request.
     ///
     /// # Errors
@@ -306,6 +466,30 @@ impl FleetLimitBuilder<'_, FleetLimit> {
     /// - [`FleetError::Burst`] if the store cannot count the burst exactly.
     pub fn build(self) -> Result<FleetLimit, FleetError> {
         self.strict().map(FleetLimit)
+    }
+}
+
+impl FleetLimitBuilder<'_, FleetLeased> {
+    /// Builds a leased limit.
+    ///
+    /// # Errors
+    ///
+    /// The same as for a [`FleetLimit`], and:
+    ///
+    /// - [`FleetError::Overshoot`] if leases cannot keep an overshoot that small;
+    /// - [`FleetError::NoOvershoot`] if the burst is too small for [`Overshoot::none`].
+    pub fn build(self) -> Result<FleetLeased, FleetError> {
+        let shared = &self.fleet.0;
+        let (_, alone, terms) = self.decided()?;
+        let scale = self.quota.scale();
+        let lending = Lending::of(self.overshoot, terms, scale, shared.nodes, shared.timeout)?;
+        let leased = Leased::builder(lending.most).clock(shared.clock.clone());
+        let leased = leased.build();
+        let leased = Arc::new(leased.map_err(|error| FleetError::Quota(Box::new(error)))?);
+        let record = Record::of(&self.name, b"");
+        let seed = RandomState::new().hash_one(());
+        let leaser = Leaser::new(Arc::downgrade(&leased), record, lending, alone, seed);
+        Ok(FleetLeased::new(Arc::clone(shared), leased, leaser))
     }
 }
 

@@ -50,6 +50,14 @@ impl<S: Default + Forget> Keys<S> {
         with(states.entry(record).or_default())
     }
 
+    /// Folds all states that are remembered.
+    pub(crate) fn fold<R>(&self, first: R, mut fold: impl FnMut(R, &S) -> R) -> R {
+        self.shards.iter().fold(first, |folded, shard| {
+            let states = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            states.values().fold(folded, &mut fold)
+        })
+    }
+
     fn shard(&self, record: Record) -> MutexGuard<'_, HashMap<Record, S>> {
         let shard = &self.shards[record.spread(self.shards.len())];
         shard.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,7 +1,9 @@
-use crate::fleet::Shared;
+use crate::FleetLeased;
+use crate::fleet::{Announced, Shared};
 use crate::record::Record;
 use crate::strict::{Answer, Asked, Strict};
-use flowgate::Denied;
+use crate::view::{FleetBound, FleetView};
+use flowgate::{Denied, Quota};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -38,6 +40,7 @@ pub(crate) struct Question {
     pub(crate) shared: Arc<Shared>,
     pub(crate) strict: Arc<Strict>,
     pub(crate) record: Record,
+    pub(crate) quota: Quota,
 }
 
 /// A request that was admitted.
@@ -75,7 +78,24 @@ impl FleetLimit {
     /// A future that is dropped before its call is sent takes nothing. After that, its units may be lost: they are not returned,
     /// because the store may have been asked already.
     pub fn ask(&self) -> Ask {
-        Ask::new(self.0.clone())
+        Ask::new(Of::Strict(self.0.clone()))
+    }
+
+    /// Returns the quota that this process states.
+    pub fn quota(&self) -> Quota {
+        self.0.quota
+    }
+
+    /// Returns how much the limit may have been exceeded by now.
+    ///
+    /// It is what this process can know; see [`FleetBound`].
+    pub fn bound(&self) -> FleetBound {
+        self.0.bound()
+    }
+
+    /// Returns what this process has counted and knows of the limit.
+    pub fn inspect(&self) -> FleetView {
+        self.0.inspect()
     }
 }
 
@@ -84,26 +104,63 @@ impl FleetKeyed {
     ///
     /// Keys are compared as bytes. In all processes, the bytes of a key must be the same.
     pub fn ask(&self, key: impl AsRef<[u8]>) -> Ask {
-        Ask::new(Question {
+        Ask::new(Of::Strict(Question {
             record: Record::of(&self.name, key.as_ref()),
             ..self.question.clone()
-        })
+        }))
+    }
+
+    /// Returns the quota of each key that this process states.
+    pub fn quota(&self) -> Quota {
+        self.question.quota
+    }
+
+    /// Returns how much the limit of each key may have been exceeded by now.
+    pub fn bound(&self) -> FleetBound {
+        self.question.bound()
+    }
+
+    /// Returns what this process has counted for all keys together.
+    pub fn inspect(&self) -> FleetView {
+        self.question.inspect()
     }
 }
 
-/// A request to the store, as a future. [`FleetLimit::ask`] and [`FleetKeyed::ask`] return it.
+impl Question {
+    fn bound(&self) -> FleetBound {
+        self.strict.bound(self.shared.timeout)
+    }
+
+    fn inspect(&self) -> FleetView {
+        FleetView {
+            counts: self.strict.counts(),
+            bound: self.bound(),
+            is_connected: self.shared.is_up(),
+            share: self.strict.share(),
+        }
+    }
+}
+
+/// A request to the store, as a future. [`FleetLimit::ask`], [`FleetKeyed::ask`] and [`FleetLeased::ask`] return it.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Ask {
-    question: Question,
+    of: Of,
     n: u64,
     answer: Option<oneshot::Receiver<Answer>>,
 }
 
+/// The limit that is asked.
+#[derive(Debug)]
+pub(crate) enum Of {
+    Strict(Question),
+    Leased(FleetLeased),
+}
+
 impl Ask {
-    fn new(question: Question) -> Self {
+    pub(crate) fn new(of: Of) -> Self {
         Self {
-            question,
+            of,
             n: 1,
             answer: None,
         }
@@ -137,12 +194,16 @@ impl Ask {
             shared,
             strict,
             record,
-        } = &self.question;
+            ..
+        } = match &self.of {
+            Of::Strict(question) => question,
+            Of::Leased(limit) => return limit.begin(self.n),
+        };
         match strict.ask(*record, self.n, shared.is_down()) {
             Asked::Now(answer) => Err(answer),
             Asked::Later { answer, is_first } => {
                 if is_first {
-                    shared.announce(strict, *record);
+                    shared.announce(Announced::Strict(Arc::clone(strict), *record));
                 }
                 Ok(answer)
             }

@@ -1,150 +1,154 @@
-//! The connection to the store, and what becomes of it.
-//!
-//! ```text
-//!   Connecting ──▶ Up ── no reply in time, or an error ──▶ Down
-//!       │          ▲                                        │
-//!       ╰────────▶ ╰── a new connection answers a PING ◀────╯
-//! ```
-//!
-//! A connection is replaced, never repaired: no client of Redis leaves a store that hangs by itself. A reply that comes late, or over a
-//! replaced connection, is not used. Nothing is sent twice: a call without a reply may have been carried out. So one call per limit is
-//! lost when a store hangs, and the next thing that it gets is a PING.
+//! The way to the store: one server, or the servers of a cluster.
 
+use crate::advice::Advice;
 use crate::call::{Call, Failure, Reply};
-use crate::store::{Connection, Store};
-use redis::RedisResult;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::cluster::Cluster;
+pub(crate) use crate::node::LinkState;
+use crate::node::{Node, wait_for};
+use crate::redis::Unanswered;
+use crate::store::Place;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time;
-use tokio::time::error::Elapsed;
+use tokio::time::Instant;
 
-/// An attempt to connect may take as long as this many calls: the network's handshake, the store's, and a PING.
-const ATTEMPT: u32 = 3;
-/// The pauses between two attempts to connect double from the first to the second.
-const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
-/// The state of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LinkState {
-    /// There has not been a connection yet.
-    Connecting,
-    Up,
-    Down,
-}
-
-/// A connection that is replaced when it fails.
+/// Connections that are replaced when they fail.
 #[derive(Debug)]
 pub(crate) struct Link {
-    store: Store,
     /// A store that has not answered within this time has not answered.
     timeout: Duration,
-    current: Mutex<Current>,
-    state: watch::Sender<LinkState>,
+    advice: Arc<Advice>,
+    way: Way,
 }
 
-#[derive(Debug, Default)]
-struct Current {
-    connection: Option<Connection>,
-    /// Which connection it is. A call of an earlier one has no say.
-    number: u64,
+#[derive(Debug)]
+enum Way {
+    One(Arc<Node>),
+    Cluster(Arc<Cluster>),
 }
 
 impl Link {
-    pub(crate) fn new(store: Store, timeout: Duration) -> Self {
+    pub(crate) fn new(place: Place, timeout: Duration) -> Self {
+        let advice = Arc::default();
+        let way = match place {
+            Place::One(store) => Way::One(Node::new(*store, timeout, &advice)),
+            Place::Cluster(seeds) => Way::Cluster(Cluster::new(seeds, timeout, &advice)),
+        };
         Self {
-            store,
             timeout,
-            current: Mutex::default(),
-            state: watch::Sender::new(LinkState::Connecting),
+            advice,
+            way,
         }
     }
 
+    /// Warns if a restart of the store would forget this limit, which would take that long to flow back.
+    pub(crate) fn expect_memory(&self, name: &str, period: Duration) {
+        self.advice.expect_memory(name, period);
+    }
+
+    fn subscribe(&self) -> watch::Receiver<LinkState> {
+        match &self.way {
+            Way::One(node) => node.subscribe(),
+            Way::Cluster(cluster) => cluster.subscribe(),
+        }
+    }
+
+    /// Returns the state. A cluster is up if any of its servers is.
     pub(crate) fn state(&self) -> LinkState {
-        *self.state.borrow()
+        *self.subscribe().borrow()
     }
 
     /// Waits until it is known whether the store can be reached.
     pub(crate) async fn tried(&self) {
-        let mut state = self.state.subscribe();
         let is_known = |state: &LinkState| *state != LinkState::Connecting;
-        state
-            .wait_for(is_known)
-            .await
-            .expect("the link holds the sender");
+        wait_for(self.subscribe(), is_known).await;
     }
 
     /// Waits until there is a connection.
     pub(crate) async fn up(&self) {
-        let mut state = self.state.subscribe();
         let is_up = |state: &LinkState| *state == LinkState::Up;
-        state
-            .wait_for(is_up)
-            .await
-            .expect("the link holds the sender");
+        wait_for(self.subscribe(), is_up).await;
     }
 
-    fn current(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends all calls in one write, and returns what became of each.
-    pub(crate) async fn call(self: &Arc<Self>, calls: &[Call]) -> Vec<Result<Reply, Failure>> {
-        let all = |failure: Failure| vec![Err(failure); calls.len()];
-        let (connection, number) = {
-            let current = self.current();
-            match &current.connection {
-                Some(connection) => (connection.clone(), current.number),
-                None => return all(Failure::Unreachable),
-            }
-        };
-        let outcome = time::timeout(self.timeout, connection.call(calls)).await;
-        let mut current = self.current();
-        if current.number != number {
-            return all(Failure::Lost);
-        }
-        match outcome {
-            Ok(Ok(replies)) => replies,
-            failed => {
-                tracing::warn!("the store does not answer: {}", why(failed));
-                self.replace(&mut current);
-                all(Failure::Lost)
-            }
+    /// Starts to connect.
+    pub(crate) fn connect(&self) {
+        match &self.way {
+            Way::One(node) => node.connect(),
+            Way::Cluster(cluster) => cluster.connect(),
         }
     }
 
-    /// Gives up the connection, and has another one made.
-    fn replace(self: &Arc<Self>, current: &mut Current) {
-        current.connection = None;
-        current.number += 1;
-        self.state.send_replace(LinkState::Down);
-        tokio::spawn(Arc::clone(self).connect());
-    }
-
-    /// Connects, however often that takes.
-    pub(crate) async fn connect(self: Arc<Self>) {
-        let [mut pause, longest] = PAUSES;
-        loop {
-            let attempt = time::timeout(ATTEMPT * self.timeout, self.store.connect()).await;
-            if let Ok(Ok(connection)) = attempt {
-                let mut current = self.current();
-                current.connection = Some(connection);
-                self.state.send_replace(LinkState::Up);
-                tracing::info!("connected to the store");
-                return;
+    /// Sends all calls to each server in one write, and returns what became of each.
+    pub(crate) async fn call(&self, calls: &[Call]) -> Vec<Result<Reply, Failure>> {
+        let deadline = Instant::now() + self.timeout;
+        match &self.way {
+            Way::One(node) => {
+                let answers = node.call(calls, false, deadline).await;
+                let answers = answers.into_iter();
+                answers
+                    .map(|answer| answer.map_err(Unanswered::failure))
+                    .collect()
             }
-            if self.state() == LinkState::Connecting {
-                tracing::warn!("the store cannot be reached: {}", why(attempt));
-                self.state.send_replace(LinkState::Down);
-            }
-            time::sleep(pause).await;
-            pause = (pause * 2).min(longest);
+            Way::Cluster(cluster) => cluster.call(calls, deadline).await,
         }
     }
 }
 
-fn why<T>(failed: Result<RedisResult<T>, Elapsed>) -> String {
-    match failed {
-        Ok(Err(error)) => error.to_string(),
-        _ => "it took too long".to_owned(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Run, Seen};
+    use crate::record::Record;
+    use crate::store::{Store, double::Double};
+    use crate::terms::Terms;
+    use tokio::time;
+
+    const TIMEOUT: Duration = Duration::from_millis(50);
+
+    /// A call for which the store takes this long.
+    fn call(ms: u64) -> [Call; 1] {
+        [Call {
+            record: Record::of("api", b""),
+            terms: Terms::of("1000/s".parse().expect("a quota")).expect("it is exact"),
+            seen: Seen::default(),
+            runs: vec![Run::of(1, ms)],
+        }]
+    }
+
+    async fn link() -> Arc<Link> {
+        let link = Arc::new(Link::new(
+            Place::One(Box::new(Store::Double(Double))),
+            TIMEOUT,
+        ));
+        link.connect();
+        link.up().await;
+        link
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_over_a_replaced_connection_is_not_used() {
+        let link = link().await;
+        let hangs = tokio::spawn({
+            let link = Arc::clone(&link);
+            async move { link.call(&call(1_000)).await }
+        });
+        // In time, but after the other call has had the connection replaced.
+        time::sleep(Duration::from_millis(30)).await;
+        let late = link.call(&call(40)).await;
+        assert_eq!(late, [Err(Failure::Lost)]);
+        assert_eq!(hangs.await.expect("it ends"), [Err(Failure::Lost)]);
+        link.up().await;
+        assert!(link.call(&call(40)).await[0].is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_there_is_no_connection_nothing_is_sent() {
+        let link = Arc::new(Link::new(
+            Place::One(Box::new(Store::Double(Double))),
+            TIMEOUT,
+        ));
+        let start = Instant::now();
+        assert_eq!(link.call(&call(10)).await, [Err(Failure::Unreachable)]);
+        assert_eq!(start.elapsed(), Duration::ZERO);
     }
 }

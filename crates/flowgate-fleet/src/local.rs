@@ -1,19 +1,46 @@
+use crate::FleetBuilder;
 use crate::bucket::Bucket;
 use crate::call::{Call, Reply};
 use crate::record::Record;
 use flowgate::Clock;
+use redis::{ErrorKind, RedisResult};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Records of paid debts are removed when there are twice as many records as after the last time, and at least this many.
 const FEW: usize = 1_000;
 
-/// A store in this process. It decides exactly as the script does.
+/// A store in this process, for tests of several processes and of outages.
+///
+/// It decides exactly as Redis or Valkey with the script does. [`Fleet::local`](crate::Fleet::local) is enough for one process without
+/// outages.
+///
+/// ```
+/// use flowgate::ManualClock;
+/// use flowgate_fleet::LocalStore;
+///
+/// let time = ManualClock::new();
+/// let store = LocalStore::new(&time);
+/// let process = || store.fleet().nodes(2).open();
+/// let (one, other) = (process()?, process()?);
+/// let [one, other] = [one, other].map(|fleet| fleet.limit("api", "4/day".parse().unwrap()).build());
+/// let (one, other) = (one?, other?);
+///
+/// assert!(one.ask().n(4).block().is_ok());
+/// assert!(other.ask().block().is_err());
+/// store.stop();
+/// time.advance(std::time::Duration::from_secs(86_400 / 2)); // half of it flows back
+/// assert!(other.ask().n(2).block()?.is_degraded()); // its share
+/// assert!(other.ask().n(1).block().unwrap_err().is_outage());
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
-pub(crate) struct Local {
+pub struct LocalStore {
     clock: Clock,
     records: Arc<Mutex<Records>>,
+    is_stopped: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -23,17 +50,65 @@ struct Records {
     unpaid: usize,
 }
 
-impl Local {
-    pub(crate) fn new(clock: Clock) -> Self {
+impl LocalStore {
+    /// Creates a store without records.
+    ///
+    /// `clock` is the store's. Its fleets have it too, unless [`FleetBuilder::clock`] is called.
+    pub fn new(clock: impl Into<Clock>) -> Self {
         Self {
-            clock,
+            clock: clock.into(),
             records: Arc::default(),
+            is_stopped: Arc::default(),
         }
+    }
+
+    /// Returns a builder for a fleet whose limits are kept in this store.
+    ///
+    /// Each fleet stands for one process.
+    pub fn fleet(&self) -> FleetBuilder {
+        FleetBuilder::in_process(self.clone())
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Lets no process reach the store.
+    ///
+    /// A process notices it with its next call, which ends without an answer and takes nothing.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+    }
+
+    /// Lets processes reach the store again.
+    ///
+    /// They try to connect at intervals of 100 ms of real time, or less: wait for [`Fleet::ready`](crate::Fleet::ready).
+    pub fn start(&self) {
+        self.is_stopped.store(false, Ordering::SeqCst);
+    }
+
+    /// Loses all records, as a restart without persistence does.
+    pub fn forget(&self) {
+        *self.records() = Records::default();
+    }
+
+    /// # Errors
+    ///
+    /// The store was stopped.
+    pub(crate) fn reach(&self) -> RedisResult<()> {
+        if self.is_stopped.load(Ordering::SeqCst) {
+            return Err((ErrorKind::Io, "the store was stopped").into());
+        }
+        Ok(())
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn call(&self, call: &Call) -> Reply {
         let now_us = self.clock.now().as_nanos() / 1_000;
-        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records = self.records();
         let stored = records.buckets.get(&call.record).copied();
         let (reply, bucket) = Bucket::take(stored, now_us, call);
         if let Some(bucket) = bucket {
@@ -47,9 +122,9 @@ impl Local {
     }
 }
 
-impl fmt::Debug for Local {
+impl fmt::Debug for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Local").finish_non_exhaustive()
+        f.debug_struct("LocalStore").finish_non_exhaustive()
     }
 }
 
@@ -64,14 +139,14 @@ mod tests {
     #[test]
     fn records_of_paid_debts_do_not_pile_up() {
         let time = ManualClock::new();
-        let local = Local::new(Clock::from(&time));
+        let local = LocalStore::new(&time);
         let terms = Terms::of("1/s".parse().expect("a quota")).expect("it is exact");
         for key in 0..100_000_u32 {
             let call = Call {
                 record: Record::of("keys", &key.to_le_bytes()),
                 terms,
                 seen: Seen::default(),
-                runs: vec![Run { times: 1, units: 1 }],
+                runs: vec![Run::of(1, 1)],
             };
             assert_eq!(local.call(&call).taken, [1]);
             time.advance(Duration::from_millis(1));

@@ -44,7 +44,8 @@ fn history(random: &mut Rng, len: usize) -> Vec<Decision> {
     let mut terms = draw_terms(random);
     let mut now_us = BEGIN_US;
     let mut stored = None;
-    let mut seen = Seen::default();
+    // What one process has seen last, and another one earlier.
+    let (mut seen, mut older) = (Seen::default(), Seen::default());
     let decide = |_| {
         if random.u32(0..40) == 0 {
             terms = draw_terms(random);
@@ -52,6 +53,9 @@ fn history(random: &mut Rng, len: usize) -> Vec<Decision> {
         // A store that has lost its records, a clock that was set back, a long rest, and the moments around an answer's wait.
         if random.u32(0..60) == 0 {
             stored = None;
+        }
+        if random.u32(0..60) == 0 {
+            stored = Some(Bucket::reset(now_us));
         }
         let wait_us = terms.wait_us(seen.debt, random.u64(1..=terms.burst));
         now_us = match random.u32(0..20) {
@@ -71,11 +75,14 @@ fn history(random: &mut Rng, len: usize) -> Vec<Decision> {
         let call = Call {
             record: Record::of("script", b""),
             terms,
-            seen: if random.bool() { seen } else { Seen::default() },
+            seen: random.choice([seen, older, Seen::default()]).expect("one"),
             runs: (0..random.u32(0..4))
                 .map(|_| draw_run(random, &terms))
                 .collect(),
         };
+        if random.u32(0..8) == 0 {
+            older = seen;
+        }
         let before = stored;
         let (reply, bucket) = Bucket::take(before, now_us, &call);
         seen = reply.seen;
@@ -103,7 +110,16 @@ fn draw_run(random: &mut Rng, terms: &Terms) -> Run {
         _ => random.u64(1..=terms.burst),
     };
     let times = random.u64(1..=2 + terms.burst / units);
-    Run { times, units }
+    let least = match random.u32(0..3) {
+        0 => 1,
+        1 => times,
+        _ => random.u64(1..=times),
+    };
+    Run {
+        times,
+        units,
+        least,
+    }
 }
 
 /// The script with the time as its last two arguments: seconds and microseconds.
@@ -111,9 +127,12 @@ fn at_a_given_time(script: &str) -> String {
     let time = "redis.call('TIME')";
     assert_eq!(script.matches(time).count(), 1);
     let script = script.replace(time, "{table.remove(ARGV, #ARGV - 1), table.remove(ARGV)}");
-    assert_eq!(script.matches("#ARGV, 2 do").count(), 1);
+    assert_eq!(script.matches("#ARGV, 3 do").count(), 1);
     script
 }
+
+/// For how many milliseconds a store keeps a record after a reset.
+const RESET_LASTS_MS: i64 = 1_000_000_000;
 
 /// Makes all calls of `history` to `key`, each after what it found there, and returns the first difference.
 fn compare(
@@ -134,6 +153,9 @@ fn compare(
             Some(bucket) => calls.cmd("SET").arg(key).arg(bucket.to_string()),
             None => calls.cmd("DEL").arg(key),
         };
+        if before.is_some_and(|bucket| bucket.reset_us > 0) {
+            calls.arg("PX").arg(RESET_LASTS_MS);
+        }
         calls.cmd("EVALSHA").arg(hash).arg(1).arg(key);
         let Terms {
             count,
@@ -142,7 +164,7 @@ fn compare(
         } = call.terms;
         calls.arg(&[count, period, burst, call.seen.debt, call.seen.at_us]);
         for run in &call.runs {
-            calls.arg(run.times).arg(run.units);
+            calls.arg(run.times).arg(run.units).arg(run.least);
         }
         calls.arg(&[now_us / 1_000_000, now_us % 1_000_000]);
         calls.cmd("GET").arg(key).cmd("PTTL").arg(key);
@@ -158,6 +180,9 @@ fn compare(
         } = decision;
         let mut expected = vec![reply.seen.at_us, reply.seen.debt, reply.healed];
         expected.extend(&reply.taken);
+        if after.is_some() && record.as_deref().and_then(Bucket::parse) != *after {
+            return Err(format!("{record:?} is read as something else"));
+        }
         if (&answer, &record) != (&expected, &after.map(|after| after.to_string())) {
             return Err(format!(
                 "{answer:?} and {record:?} instead of {expected:?} and {after:?} for {call:?}"
@@ -166,7 +191,11 @@ fn compare(
         // What the script has not stored does not expire.
         if let Some(after) = after
             && lasts_ms >= 0
-            && !after.paid_ms().contains(&lasts_ms)
+            && if after.reset_us > 0 {
+                lasts_ms < RESET_LASTS_MS - 10_000
+            } else {
+                !after.paid_ms().contains(&lasts_ms)
+            }
         {
             return Err(format!("it lasts for {lasts_ms} ms: {after:?}"));
         }
@@ -198,7 +227,7 @@ fn c1_c2_c3_the_script_answers_and_stores_as_the_function_does() {
 }
 
 /// A part of the script, and a mistake in its place that the comparison has to notice.
-const MISTAKES: [(&str, &str); 35] = [
+const MISTAKES: [(&str, &str); 41] = [
     ("* 1000000 +", "* 1000000 -"),
     (
         "tonumber(ARGV[1]), tonumber(ARGV[2])",
@@ -224,9 +253,10 @@ const MISTAKES: [(&str, &str); 35] = [
         "local record = false",
     ),
     ("if record then", "if record and #ARGV > 6 then"),
+    ("old_period, reset = string", "old_period = string"),
     (
-        "'^(%d+):(%d+):(%d+):(%d+)$'",
-        "'^(%d+):(%d+):%d*(%d):(%d+)$'",
+        "'^(%d+):(%d+):(%d+):(%d+):?(%d*)$'",
+        "'^(%d+):(%d+):%d*(%d):(%d+):?(%d*)$'",
     ),
     (
         "at + 0, old_count + 0, old_period + 0",
@@ -261,7 +291,14 @@ const MISTAKES: [(&str, &str); 35] = [
         "tonumber(ARGV[4]), tonumber(ARGV[5]), count)",
         "tonumber(ARGV[4]), now, count)",
     ),
-    (", full)\nlocal reply", ", 2 ^ 60)\nlocal reply"),
+    (
+        "<= tonumber(reset) then seen = 0",
+        "< tonumber(reset) then seen = 0",
+    ),
+    (
+        "<= tonumber(reset) then seen = 0",
+        "<= tonumber(reset) + 1000 then seen = 0",
+    ),
     ("math.max(seen - debt, 0)", "seen - debt"),
     ("if seen > debt then", "if seen > debt + 1000 then"),
     (
@@ -269,13 +306,15 @@ const MISTAKES: [(&str, &str); 35] = [
         "debt, changed = seen, changed",
     ),
     (
-        "for pair = 6, #ARGV, 2 do",
-        "for pair = 6, math.min(#ARGV, 9), 2 do",
+        "for run = 6, #ARGV, 3 do",
+        "for run = 6, math.min(#ARGV, 11), 3 do",
     ),
     (
-        "tonumber(ARGV[pair]), ARGV[pair + 1] * period",
-        "tonumber(ARGV[pair + 1]), ARGV[pair] * period",
+        "tonumber(ARGV[run]), ARGV[run + 1] * period",
+        "tonumber(ARGV[run + 1]), ARGV[run] * period",
     ),
+    ("tonumber(ARGV[run + 2])\n", "tonumber(ARGV[8])\n"),
+    ("if taken < least then", "if taken <= least then"),
     (
         "math.floor((full - debt) / cost)",
         "math.ceil((full - debt) / cost)",
@@ -287,7 +326,12 @@ const MISTAKES: [(&str, &str); 35] = [
     ),
     ("if changed and debt > 0 then", "if debt > 0 then"),
     ("debt, now, count, period)", "debt, now, period, count)"),
-    ("+ 10000))", "+ 0))"),
+    ("+ 10000\n", "+ 0\n"),
+    ("text .. ':' .. reset", "text"),
+    (
+        "math.max(lasts, redis.call('PTTL', KEYS[1]))",
+        "math.min(lasts, redis.call('PTTL', KEYS[1]))",
+    ),
 ];
 
 #[test]

@@ -1,28 +1,186 @@
-use crate::call::{Call, Failure, Reply};
-use crate::local::Local;
-use crate::redis;
-use ::redis::RedisResult;
+use crate::FleetError;
+use crate::call::Call;
+use crate::local::LocalStore;
+use crate::redis::{self, Address, Answer, Tls};
+use crate::sentinel::Sentinels;
+use ::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult};
+use flowgate::Clock;
+use std::fmt;
+use std::future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time;
 
-/// Where the records are kept.
+/// How often a connection is looked at that no caller uses.
+const CHECK: Duration = Duration::from_secs(1);
+
+/// Where the records are said to be kept.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// `None`: in a store of its own.
+    Local(Option<LocalStore>),
+    Redis(ConnectionInfo),
+    Sentinel {
+        sentinels: Vec<ConnectionInfo>,
+        name: String,
+        /// How the primary lets in.
+        primary: ConnectionInfo,
+    },
+    Cluster(Vec<ConnectionInfo>),
+}
+
+impl Target {
+    pub(crate) fn redis(url: &str) -> Result<Self, FleetError> {
+        parse(url).map(Self::Redis)
+    }
+
+    pub(crate) fn sentinel<A: AsRef<str>>(
+        sentinels: impl IntoIterator<Item = A>,
+        primary: &str,
+    ) -> Result<Self, FleetError> {
+        let primary = match primary.contains("://") {
+            true => parse(primary)?,
+            false => parse(&format!("redis://{primary}"))?,
+        };
+        let (ConnectionAddr::Tcp(name, _) | ConnectionAddr::TcpTls { host: name, .. }) =
+            primary.addr()
+        else {
+            let why = redis::error("a socket has no name of a primary");
+            return Err(FleetError::Address(why));
+        };
+        Ok(Self::Sentinel {
+            sentinels: all(sentinels)?,
+            name: name.clone(),
+            primary,
+        })
+    }
+
+    pub(crate) fn cluster<A: AsRef<str>>(
+        servers: impl IntoIterator<Item = A>,
+    ) -> Result<Self, FleetError> {
+        all(servers).map(Self::Cluster)
+    }
+
+    #[cfg(feature = "tls")]
+    fn addresses(&self) -> Vec<&ConnectionInfo> {
+        match self {
+            Self::Local(_) => Vec::new(),
+            Self::Redis(info) => vec![info],
+            Self::Sentinel {
+                sentinels, primary, ..
+            } => sentinels.iter().chain([primary]).collect(),
+            Self::Cluster(servers) => servers.iter().collect(),
+        }
+    }
+
+    /// Returns an error if the certificates cannot be used. Nothing else is left to fail.
+    pub(crate) fn open(self, tls: &Tls, clock: &Clock) -> RedisResult<Place> {
+        #[cfg(feature = "tls")]
+        tls.check(&self.addresses())?;
+        let store = match self {
+            Self::Local(store) => {
+                Store::Local(store.unwrap_or_else(|| LocalStore::new(clock.clone())))
+            }
+            Self::Redis(info) => Store::Redis(Address::new(info, tls)?),
+            Self::Sentinel {
+                sentinels,
+                name,
+                primary,
+            } => {
+                let primary = Address::new(primary, tls)?;
+                Store::Sentinel(Sentinels::new(sentinels, &name, primary, tls)?)
+            }
+            Self::Cluster(servers) => {
+                let seeds = servers.into_iter().map(|info| Address::new(info, tls));
+                return seeds.collect::<RedisResult<_>>().map(Place::Cluster);
+            }
+        };
+        Ok(Place::One(Box::new(store)))
+    }
+}
+
+fn parse(url: &str) -> Result<ConnectionInfo, FleetError> {
+    if url.starts_with("rediss:") && !cfg!(feature = "tls") {
+        return Err(FleetError::NoTls);
+    }
+    url.into_connection_info().map_err(FleetError::Address)
+}
+
+fn all<A: AsRef<str>>(
+    urls: impl IntoIterator<Item = A>,
+) -> Result<Vec<ConnectionInfo>, FleetError> {
+    let all = urls.into_iter().map(|url| parse(url.as_ref()));
+    let all: Vec<_> = all.collect::<Result<_, _>>()?;
+    match all.is_empty() {
+        true => Err(FleetError::NoAddress),
+        false => Ok(all),
+    }
+}
+
+/// Where the records are kept: on one server at a time, or on the servers of a cluster.
+#[derive(Debug)]
+pub(crate) enum Place {
+    One(Box<Store>),
+    /// Servers of the cluster by which the others are found.
+    Cluster(Vec<Address>),
+}
+
+/// A server that keeps records.
 #[derive(Debug)]
 pub(crate) enum Store {
-    Redis(redis::Address),
-    Local(Local),
+    Redis(Address),
+    Sentinel(Sentinels),
+    Local(LocalStore),
+    #[cfg(test)]
+    Double(double::Double),
 }
 
 /// A way to the records.
 #[derive(Clone, Debug)]
 pub(crate) enum Connection {
     Redis(redis::Connection),
-    Local(Local),
+    Local(LocalStore),
+    #[cfg(test)]
+    Double(double::Double),
 }
 
 impl Store {
-    pub(crate) async fn connect(&self) -> RedisResult<Connection> {
+    /// Connects. The server is a primary, and new enough.
+    pub(crate) async fn connect(&self, timeout: Duration) -> RedisResult<Connection> {
         Ok(match self {
-            Self::Redis(address) => Connection::Redis(address.connect().await?),
-            Self::Local(local) => Connection::Local(local.clone()),
+            Self::Redis(address) => Connection::Redis(address.connect(Arc::default()).await?),
+            Self::Sentinel(sentinels) => Connection::Redis(sentinels.connect(timeout).await?),
+            Self::Local(local) => {
+                local.reach()?;
+                Connection::Local(local.clone())
+            }
+            #[cfg(test)]
+            Self::Double(double) => Connection::Double(double.clone()),
         })
+    }
+
+    /// Waits a while, and then returns whether the connection is of use.
+    ///
+    /// # Errors
+    ///
+    /// The reason if it is not.
+    pub(crate) async fn check(
+        &self,
+        connection: &Connection,
+        timeout: Duration,
+    ) -> Result<(), String> {
+        let Connection::Redis(connection) = connection else {
+            return future::pending().await;
+        };
+        let _ = time::timeout(CHECK, connection.changed()).await;
+        match time::timeout(timeout, connection.ping()).await {
+            Ok(pong) => pong.map_err(|error| error.to_string())?,
+            Err(_) => return Err("it took too long".to_owned()),
+        }
+        match self {
+            Self::Sentinel(sentinels) => sentinels.confirm(connection, timeout).await,
+            _ => Ok(()),
+        }
     }
 }
 
@@ -31,11 +189,51 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// The connection has failed, or the store does not keep the records any longer.
-    pub(crate) async fn call(&self, calls: &[Call]) -> RedisResult<Vec<Result<Reply, Failure>>> {
+    /// The connection has failed.
+    pub(crate) async fn call(&self, calls: &[Call], asking: bool) -> RedisResult<Vec<Answer>> {
         match self {
-            Self::Redis(connection) => connection.call(calls).await,
-            Self::Local(local) => Ok(calls.iter().map(|call| Ok(local.call(call))).collect()),
+            Self::Redis(connection) => connection.call(calls, asking).await,
+            Self::Local(local) => {
+                local.reach()?;
+                Ok(calls.iter().map(|call| Ok(local.call(call))).collect())
+            }
+            #[cfg(test)]
+            Self::Double(double) => Ok(double.call(calls).await),
+        }
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redis(address) => write!(f, "the store {address}"),
+            Self::Sentinel(sentinels) => write!(f, "the store {sentinels}"),
+            _ => f.write_str("the store"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod double {
+    use super::{Answer, Call};
+    use crate::call::{Reply, Seen};
+    use std::time::Duration;
+    use tokio::time;
+
+    /// A store that takes as many milliseconds for a call as it has units, and admits it.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Double;
+
+    impl Double {
+        pub(super) async fn call(&self, calls: &[Call]) -> Vec<Answer> {
+            let units = calls[0].runs[0].units;
+            time::sleep(Duration::from_millis(units)).await;
+            let reply = |call: &Call| Reply {
+                seen: Seen::default(),
+                healed: 0,
+                taken: call.runs.iter().map(|run| run.times).collect(),
+            };
+            calls.iter().map(|call| Ok(reply(call))).collect()
         }
     }
 }

@@ -9,14 +9,17 @@
 //!              ╰───────── answers, in order ◀───────────╯
 //! ```
 //!
-//! A refusal states the debt. Until enough of it has flowed back, callers are refused here, without a call.
+//! A refusal states the debt. Until enough of it has flowed back, callers are refused here, with one call per second at most.
 
-use crate::Admitted;
+use crate::bucket::left;
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
 use crate::keys::{Forget, Keys};
 use crate::record::Record;
+use crate::tally::{Called, Shown, Tally, Trouble};
 use crate::terms::Terms;
+use crate::view::{self, FleetBound, FleetCounts};
+use crate::{Admitted, CutOff};
 use flowgate::{Clock, Denied, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -29,6 +32,10 @@ const MOST_IN_A_CALL: usize = 10_000;
 /// A store that refuses the calls of a limit, for example because its memory is full, is asked again after this time.
 const REFUSED: Duration = Duration::from_secs(1);
 
+/// A refusal that is known here is used for this time. After it, the store is asked: another process may have set the limit back to full, or
+/// have stated a larger quota.
+const KNOWN: Duration = Duration::from_secs(1);
+
 /// What a caller is answered.
 pub(crate) type Answer = Result<Admitted, Denied>;
 
@@ -37,8 +44,10 @@ pub(crate) type Answer = Result<Admitted, Denied>;
 pub(crate) struct Strict {
     terms: Terms,
     clock: Clock,
+    cut_off: CutOff,
     alone: Alone,
     keys: Keys<State>,
+    tally: Tally,
 }
 
 /// The state of a key, as far as this process knows it.
@@ -47,11 +56,15 @@ struct State {
     waiting: VecDeque<Asker>,
     /// Whether a call is about to be sent, or is in flight.
     is_calling: bool,
+    /// When the call was sent.
+    sent_at: Timestamp,
     /// What the store has stated last, and when that arrived.
     seen: Seen,
     seen_at: Timestamp,
     /// The store refuses the calls of this limit until then.
     refused_until: Timestamp,
+    /// What may have let this key exceed its limit. Most keys never have any.
+    trouble: Option<Box<Trouble>>,
 }
 
 #[derive(Debug)]
@@ -80,12 +93,46 @@ impl Forget for State {
 
 impl Strict {
     /// Creates a limit that remembers about as many keys as `capacity`.
-    pub(crate) fn new(terms: Terms, clock: Clock, alone: Alone, capacity: usize) -> Self {
+    pub(crate) fn new(
+        terms: Terms,
+        clock: Clock,
+        cut_off: CutOff,
+        alone: Alone,
+        capacity: usize,
+    ) -> Self {
         Self {
             terms,
             clock,
+            cut_off,
             alone,
             keys: Keys::new(capacity),
+            tally: Tally::default(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> FleetCounts {
+        self.tally.counts()
+    }
+
+    pub(crate) fn share(&self) -> f64 {
+        view::share(self.cut_off)
+    }
+
+    /// Returns how much this limit may have been exceeded, if a call ends within `timeout`.
+    pub(crate) fn bound(&self, timeout: Duration) -> FleetBound {
+        let now = self.clock.now();
+        let worst = self.keys.fold(self.tally.worst(), |worst, state| {
+            let trouble = state.trouble.as_ref();
+            trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)))
+        });
+        let bursts = |count: u64| self.terms.burst.saturating_mul(count);
+        FleetBound {
+            in_flight: u64::try_from(view::flow(&self.terms, timeout)).unwrap_or(u64::MAX),
+            leased: 0,
+            forgotten: bursts(worst.amnesias),
+            reset: bursts(worst.resets),
+            alone: worst.alone_units,
+            others_alone: view::others_alone(self.cut_off, &self.terms, &worst),
         }
     }
 
@@ -100,6 +147,14 @@ impl Strict {
 
     /// Decides on `n` units here, or puts the caller with those that wait for a call. With `is_down`, there is no connection.
     pub(crate) fn ask(&self, record: Record, n: u64, is_down: bool) -> Asked {
+        let asked = self.decide(record, n, is_down);
+        if let Asked::Now(answer) = &asked {
+            self.tally.answered(answer);
+        }
+        asked
+    }
+
+    fn decide(&self, record: Record, n: u64, is_down: bool) -> Asked {
         if n == 0 {
             return Asked::Now(Ok(Admitted::by_store()));
         }
@@ -109,11 +164,13 @@ impl Strict {
         self.with(record, |state| {
             let now = self.clock.now();
             let wait = self.wait_at(now, state, n);
-            if !wait.is_zero() {
+            let is_cut_off = is_down || now < state.refused_until;
+            let is_known = now.saturating_duration_since(state.seen_at) < KNOWN;
+            if !wait.is_zero() && (is_known || is_cut_off) {
                 return Asked::Now(Err(Denied::retry_in(wait)));
             }
-            if is_down || now < state.refused_until {
-                return Asked::Now(self.alone(record, n));
+            if is_cut_off {
+                return Asked::Now(self.alone(state, record, n));
             }
             if state.waiting.len() >= MOST_WAITING {
                 return Asked::Now(Err(Denied::queue_full(None)));
@@ -139,8 +196,12 @@ impl Strict {
     }
 
     /// The decision of this process while the store does not answer.
-    fn alone(&self, record: Record, n: u64) -> Answer {
-        if self.alone.admits(record, n) {
+    fn alone(&self, state: &mut State, record: Record, n: u64) -> Answer {
+        let is_admitted = self.alone.admits(record, n);
+        let admitted = if is_admitted { n } else { 0 };
+        let now = self.clock.now();
+        self.tally.decided_alone(&mut state.trouble, now, admitted);
+        if is_admitted {
             Ok(Admitted::alone())
         } else {
             Err(Denied::outage())
@@ -157,11 +218,12 @@ impl Strict {
                 state.is_calling = false;
                 return None;
             }
+            state.sent_at = self.clock.now();
             let call = Call {
                 record,
                 terms: self.terms,
                 seen: state.seen,
-                runs: runs(&askers).map(Run::of).collect(),
+                runs: runs(&askers).map(run_of).collect(),
             };
             Some((call, askers))
         })
@@ -178,11 +240,19 @@ impl Strict {
             let answers = match outcome {
                 Ok(reply) => self.answers(&askers, &reply, state),
                 Err(failure) => {
-                    if let Failure::Refused(why) = failure {
-                        tracing::warn!("the store refuses a limit: {why}");
-                        state.refused_until = self.clock.now() + REFUSED;
+                    let took = self.clock.now().saturating_duration_since(state.sent_at);
+                    match failure {
+                        Failure::Lost => self.tally.called(Called::Lost, took),
+                        Failure::Unreachable => {}
+                        Failure::Refused(why) => {
+                            tracing::warn!("the store refuses a limit: {why}");
+                            state.refused_until = self.clock.now() + REFUSED;
+                            self.tally.called(Called::Refused, took);
+                        }
                     }
-                    let alone = askers.iter().map(|asker| self.alone(record, asker.n));
+                    let alone = askers
+                        .iter()
+                        .map(|asker| self.alone(state, record, asker.n));
                     alone.collect()
                 }
             };
@@ -190,6 +260,7 @@ impl Strict {
             (answers, state.is_calling)
         });
         for (asker, answer) in askers.into_iter().zip(answers) {
+            self.tally.answered(&answer);
             // A caller that has given up receives nothing.
             let _ = asker.answer.send(answer);
         }
@@ -197,7 +268,10 @@ impl Strict {
     }
 
     fn answers(&self, askers: &[Asker], reply: &Reply, state: &mut State) -> Vec<Answer> {
-        (state.seen, state.seen_at) = (reply.seen, self.clock.now());
+        let now = self.clock.now();
+        let shown = self.shown(askers, reply, state.seen);
+        self.tally.replied(&mut state.trouble, now, shown);
+        (state.seen, state.seen_at) = (reply.seen, now);
         let mut answers = Vec::with_capacity(askers.len());
         for (run, taken) in runs(askers).zip(&reply.taken) {
             let wait = self.wait(reply.seen, run[0].n);
@@ -209,8 +283,38 @@ impl Strict {
                 }
             }));
         }
+        let is_granted = answers.iter().all(Result::is_ok);
+        let called = if is_granted {
+            Called::Granted
+        } else {
+            Called::Denied
+        };
+        let took = now.saturating_duration_since(state.sent_at);
+        self.tally.called(called, took);
         answers
     }
+
+    /// Returns what a reply shows beside the answers, if this process had seen `before`.
+    fn shown(&self, askers: &[Asker], reply: &Reply, before: Seen) -> Shown {
+        let Terms {
+            count,
+            period,
+            burst,
+        } = self.terms;
+        let units = runs(askers).zip(&reply.taken);
+        let units: u64 = units.map(|(run, taken)| run[0].n * taken).sum();
+        let remembered = left(before.debt, before.at_us, count, reply.seen.at_us);
+        let least = remembered.min(burst * period) + units * period;
+        Shown {
+            healed_units: reply.healed.div_ceil(period),
+            was_reset: reply.seen.debt < least,
+            is_known: before.at_us > 0,
+        }
+    }
+}
+
+fn run_of(askers: &[Asker]) -> Run {
+    Run::of(askers.len() as u64, askers[0].n)
 }
 
 /// Returns the callers in groups that ask for the same number of units, one after the other.
@@ -218,19 +322,9 @@ fn runs(askers: &[Asker]) -> impl Iterator<Item = &[Asker]> {
     askers.chunk_by(|asker, next| asker.n == next.n)
 }
 
-impl Run {
-    fn of(askers: &[Asker]) -> Self {
-        Self {
-            times: askers.len() as u64,
-            units: askers[0].n,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CutOff;
     use flowgate::{ManualClock, Quota};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -241,7 +335,7 @@ mod tests {
         let terms = Terms::of(quota).expect("the store can count it");
         let clock = Clock::from(&time);
         let alone = Alone::new(cut_off, quota, &clock, 1).expect("a share");
-        (time, One(Strict::new(terms, clock, alone, 1)))
+        (time, One(Strict::new(terms, clock, cut_off, alone, 1)))
     }
 
     /// A limit without keys.
@@ -294,7 +388,7 @@ mod tests {
         assert!(matches!(first, Asked::Later { is_first: true, .. }));
         let mut first = waits(first);
         let (call, askers) = strict.call().expect("one waits");
-        assert_eq!(call.runs, [Run { times: 1, units: 2 }]);
+        assert_eq!(call.runs, [Run::of(1, 2)]);
 
         let others = [1, 1, 3].map(|units| strict.ask(units, false));
         assert!(others.iter().all(|asked| matches!(
@@ -310,7 +404,7 @@ mod tests {
         assert!(first.try_recv().expect("an answer").is_ok());
 
         let (call, askers) = strict.call().expect("three wait");
-        let expected = [Run { times: 2, units: 1 }, Run { times: 1, units: 3 }];
+        let expected = [Run::of(2, 1), Run::of(1, 3)];
         assert_eq!(call.runs, expected);
         assert!(!strict.answer(askers, reply(10 * call.terms.period, &[2, 0])));
         let answers = others
@@ -330,7 +424,7 @@ mod tests {
         let stays = waits(strict.ask(1, false));
         drop(gives_up);
         let (call, _) = strict.call().expect("one waits");
-        assert_eq!(call.runs, [Run { times: 1, units: 1 }]);
+        assert_eq!(call.runs, [Run::of(1, 1)]);
         drop(stays);
 
         let (_, strict) = self::strict("10/s", CutOff::Deny);

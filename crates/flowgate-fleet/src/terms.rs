@@ -1,4 +1,5 @@
 use flowgate::Quota;
+use std::time::Duration;
 
 /// Integers below this one are exact in the store's numbers, which are doubles.
 pub(crate) const MOST: u128 = 1 << 53;
@@ -40,6 +41,18 @@ impl Terms {
             [debt, n, self.period, self.burst, self.count].map(u128::from);
         let missing = (debt + n * period).saturating_sub(burst * period);
         u64::try_from(missing.div_ceil(count)).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the units that flow back within `time`, rounded up.
+    pub(crate) fn flow(&self, time: Duration) -> u128 {
+        let parts = time.as_nanos() * u128::from(self.count);
+        parts.div_ceil(u128::from(self.period) * 1_000)
+    }
+
+    /// Returns the time within which `units` flow back, rounded down.
+    pub(crate) fn time_of(&self, units: u128) -> Duration {
+        let nanos = units * u128::from(self.period) * 1_000 / u128::from(self.count);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 

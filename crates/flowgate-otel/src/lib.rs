@@ -92,6 +92,7 @@
 //!   the reasons, waiters, and how long they waited.
 //! - [`register_adaptive_metrics`]: the limit, the baseline and the overloads of a [`flowgate::AdaptiveLimit`].
 //! - [`register_key_metrics`]: how often a table of keys was full.
+//! - `register_fleet_metrics` (feature `fleet`): decisions, calls, outages and the possible excess of a limit of flowgate-fleet.
 //! - `register_layer_metrics` (feature `tower`): what a layer of flowgate-tower counts, by class and reason.
 //!
 //! # `Sampler::parent_based`, not `Sampler::ParentBased`
@@ -120,6 +121,7 @@
 //!
 //! | feature | default | adds |
 //! |---|---|---|
+//! | `fleet` | no | `register_fleet_metrics`, for limits of flowgate-fleet |
 //! | `tower` | no | `register_layer_metrics`, for layers of flowgate-tower |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -137,6 +139,8 @@ mod target_rate;
 
 pub use attributes::{DROPPED_SPANS, SAMPLER_PARAM, SAMPLER_TYPE};
 pub use exporter::RateLimitedExporter;
+#[cfg(feature = "fleet")]
+pub use metrics::register_fleet_metrics;
 #[cfg(feature = "tower")]
 pub use metrics::register_layer_metrics;
 pub use metrics::{register_adaptive_metrics, register_key_metrics, register_metrics};

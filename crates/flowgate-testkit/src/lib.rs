@@ -6,6 +6,7 @@
 //! | [`differential`] | Does a bucket ever differ from the oracle? |
 //! | [`conformance`] | Does a limiter keep each contract? If not, what is the shortest history that shows it? |
 //! | [`promise`] | What is the bound, and in which interval was it exceeded? |
+//! | [`allowance`] | What may several processes admit together, and how close did they come? |
 //! | [`history`] | Can a correct limiter explain what real threads observed? |
 //! | [`interleave`] | Is there a schedule of threads that violates the bound? |
 //! | [`exhaustive`] | Do refunds ever violate the bound in a short history? |
@@ -35,6 +36,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+pub mod allowance;
 pub mod broken;
 pub mod conformance;
 pub mod differential;

@@ -14,6 +14,7 @@ use core::fmt;
 use changing::{Decided, Era};
 use flowgate::{Carry, Quota};
 
+use crate::allowance::Allowance;
 use crate::rate::Rate;
 use crate::script::{Op, OperationOutcome, PrintedTime, Setup, Step};
 
@@ -334,36 +335,9 @@ impl Promise {
     }
 }
 
-/// Finds the largest sum of consecutive costs minus the refill in between, in one pass.
+/// At most burst + `overdrawn` + rate × length in every interval.
 fn check_bucket(rate: &Rate, overdrawn: u64, grants: &[TimedGrant]) -> Result<(), Broken> {
-    let at_once = rate.full + rate.cost(overdrawn);
-    let (mut used, mut from_ns, mut admitted, mut last_ns) = (0_i128, 0, 0_u128, 0_u64);
-    let mut worst: Option<(i128, Broken)> = None;
-    for grant in grants {
-        used -= rate.accrual * i128::from(grant.at_ns - last_ns);
-        let earlier = if grant.rounded { rate.accrual - 1 } else { 0 };
-        if used <= -earlier {
-            (used, from_ns, admitted) = (-earlier, grant.at_ns, 0);
-        }
-        used += rate.cost(grant.n);
-        admitted += u128::from(grant.n);
-        last_ns = grant.at_ns;
-        let excess = used - at_once;
-        if excess > 0 && worst.as_ref().is_none_or(|(most, _)| excess > *most) {
-            let span = rate.accrual * i128::from(grant.at_ns - from_ns);
-            let allowed = u128::try_from((at_once + span) / rate.price).unwrap_or(0);
-            worst = Some((
-                excess,
-                Broken {
-                    from_ns,
-                    to_ns: grant.at_ns,
-                    admitted,
-                    allowed,
-                },
-            ));
-        }
-    }
-    worst.map_or(Ok(()), |(_, broken)| Err(broken))
+    Allowance::of(*rate).plus(overdrawn).check(grants)
 }
 
 /// Returns the grants of a history.

@@ -1,6 +1,7 @@
-use crate::limits::Standing;
+use crate::limits::{Names, Standing, standing};
 use crate::policy::{self, Policies};
 use bytes::Bytes;
+use flowgate::Limiter;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -191,6 +192,32 @@ impl Headers {
             legacy: Some(reset),
             ..self
         }
+    }
+
+    /// Writes the fields that describe `limiter` now into `headers`.
+    ///
+    /// `name` is the name of the limit in the fields. Of two quotas, it is followed by `-1` and `-2`. Use it where no
+    /// [`LimitLayer`](crate::LimitLayer) writes the response, such as in a server that decides for others.
+    ///
+    /// ```
+    /// use flowgate::{ManualClock, TokenBucket};
+    /// use flowgate_tower::Headers;
+    /// use http::HeaderMap;
+    ///
+    /// let limit = TokenBucket::builder("100/min".parse()?).clock(ManualClock::new()).build()?;
+    /// limit.try_acquire()?;
+    /// let mut headers = HeaderMap::new();
+    /// Headers::draft().describe("users", &limit, &mut headers);
+    /// assert_eq!(headers["ratelimit-policy"], "\"users\";q=100;w=60");
+    /// assert_eq!(headers["ratelimit"], "\"users\";r=99");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn describe(self, name: &str, limiter: &dyn Limiter, headers: &mut HeaderMap) {
+        let policies = Policies::default();
+        let mut fields = Fields::new(self, &policies);
+        let names = Names::new(name);
+        standing::of_limiter(&names, limiter, |standing| fields.add(standing));
+        fields.put(headers);
     }
 
     pub(crate) fn is_none(self) -> bool {

@@ -149,6 +149,7 @@
 //! | `axum` | no | [`by::peer_address`] reads axum's `ConnectInfo<SocketAddr>` |
 //! | `tonic` | no | [`by::peer_address`] reads tonic's `TcpConnectInfo` |
 //! | `hyper` | no | [`by::peer_address`] reads a bare `SocketAddr` in the request's extensions |
+//! | `fleet` | no | layers take limits of flowgate-fleet: `LimitLayer::new(limit)`, `LimitLayer::keyed(Custom::new(limits), by)` |
 //! | `metrics` | no | `LayerMetrics`, for the facade of the crate `metrics` |
 //! | `retry` | no | `ClientLayer::retry_budget`, and tower's trait of budgets |
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -41,11 +41,10 @@ pub(crate) fn run(man: Man) -> Exit {
 /// One page for the command, and one for each subcommand.
 fn write(command: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    for command in [command].into_iter().chain(command.get_subcommands()) {
-        let name = command.get_display_name().unwrap_or(command.get_name());
-        fs::write(directory.join(format!("{name}.1")), page(command)?)?;
-    }
-    Ok(())
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    fs::write(directory.join(format!("{name}.1")), page(command)?)?;
+    let mut subcommands = command.get_subcommands();
+    subcommands.try_for_each(|subcommand| write(subcommand, directory))
 }
 
 fn page(command: &Command) -> io::Result<String> {

@@ -1,6 +1,10 @@
 //! The command line. Each subcommand has a file with its arguments and its implementation.
 
 pub(crate) mod completions;
+#[cfg(feature = "decide")]
+pub(crate) mod decide;
+#[cfg(feature = "fleet")]
+pub(crate) mod fleet;
 pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod pace;
@@ -57,7 +61,11 @@ pub(crate) enum Subcommand {
     Report(report::Report),
     Verify(Box<verify::Verify>),
     Serve(serve::Serve),
+    #[cfg(feature = "decide")]
+    Decide(decide::Decide),
     Simulate(Box<simulate::Simulate>),
+    #[cfg(feature = "fleet")]
+    Fleet(fleet::Fleet),
     Completions(completions::Completions),
     Man(man::Man),
 }

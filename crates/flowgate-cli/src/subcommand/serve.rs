@@ -222,7 +222,7 @@ impl From<Fields> for Headers {
 }
 
 /// Parses `127.0.0.1:8080`, or a port of 127.0.0.1.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let text = text.trim();
     let local = match text.strip_prefix("localhost:").unwrap_or(text) {
         port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("127.0.0.1:{port}"),

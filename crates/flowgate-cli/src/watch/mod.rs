@@ -28,6 +28,11 @@ pub(crate) enum Watch {
     View(View),
 }
 
+/// Lines on a terminal that are drawn over the previous ones.
+#[cfg(feature = "fleet")]
+#[derive(Debug)]
+pub(crate) struct Canvas(Screen);
+
 /// One plain line per second.
 #[derive(Debug)]
 pub(crate) struct Lines {
@@ -50,14 +55,9 @@ impl Watch {
                 next: Duration::from_secs(1),
             });
         }
-        let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
-        if !wants_view || is_dumb || !stderr().is_terminal() {
+        let Some(screen) = wants_view.then(terminal).flatten() else {
             return Watch::None;
-        }
-        let screen = Screen::new(Term::stderr());
-        if screen.width() < LEAST_WIDTH {
-            return Watch::None;
-        }
+        };
         let mut view = View {
             subject,
             stop: stop.clone(),
@@ -87,6 +87,32 @@ impl Watch {
         if let Watch::View(mut view) = self {
             view.screen.show(&[]);
         }
+    }
+}
+
+/// Returns the terminal of standard error, if it is one that can be drawn on.
+fn terminal() -> Option<Screen> {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+    if is_dumb || !stderr().is_terminal() {
+        return None;
+    }
+    let screen = Screen::new(Term::stderr());
+    (screen.width() >= LEAST_WIDTH).then_some(screen)
+}
+
+#[cfg(feature = "fleet")]
+impl Canvas {
+    /// Returns `None` if there is no terminal.
+    pub(crate) fn new() -> Option<Canvas> {
+        terminal().map(Canvas)
+    }
+
+    /// Shows these lines in place of the previous ones, cut to the width of the terminal.
+    pub(crate) fn show(&mut self, lines: Vec<String>) {
+        let width = self.0.width();
+        let cut = |line: String| console::truncate_str(&line, width, "…").into_owned();
+        let lines: Vec<_> = lines.into_iter().map(cut).collect();
+        self.0.show(&lines);
     }
 }
 

@@ -1,5 +1,9 @@
 //! Tests of the real binary, `flowgate`, as users run it.
 
+#[cfg(feature = "decide")]
+mod decide;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod load;
 mod nginx;
 mod pace;

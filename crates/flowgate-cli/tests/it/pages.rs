@@ -8,14 +8,16 @@ use serde_json::Value;
 
 use crate::support::{Serve, run};
 
-fn page(name: &str) -> String {
+pub fn page(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/pages");
     fs::read_to_string(path.join(name)).expect("the page exists")
 }
 
 #[test]
 fn each_flag_is_on_the_page_of_its_subcommand() {
-    for subcommand in ["load", "pace", "serve", "verify", "report", "simulate"] {
+    for subcommand in [
+        "load", "pace", "serve", "decide", "verify", "report", "simulate",
+    ] {
         let (_, help, _) = run(&[subcommand, "-h"]);
         let page = page(&format!("{subcommand}.md"));
         let flags = help.lines().filter_map(|line| {
@@ -84,7 +86,7 @@ fn paths(path: &str, value: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// Each written path is documented: itself, an object above it, or by a `*`. A `null` stands for the fields below it.
-fn undocumented(json: &str, page: &str) -> Vec<String> {
+pub fn undocumented(json: &str, page: &str) -> Vec<String> {
     let documented = documented(page);
     let mut found = BTreeSet::new();
     paths("", &serde_json::from_str(json).expect("JSON"), &mut found);

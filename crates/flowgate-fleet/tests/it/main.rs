@@ -1,5 +1,19 @@
 //! Tests with a real store.
 
+mod bound;
+mod cluster;
+mod faults;
 mod keyed;
+mod leased;
+mod local;
+mod metrics;
+mod network;
+mod operate;
+#[cfg(target_os = "linux")]
+mod partition;
+mod sentinel;
+mod servers;
+mod settings;
 mod strict;
 mod support;
+mod tls;

@@ -1,7 +1,7 @@
 //! Strict limits: the store decides on each request.
 
 use crate::support::{Engine, calls, fleet};
-use flowgate::Quota;
+use flowgate::{ManualClock, Quota};
 use flowgate_fleet::{CutOff, Fleet, FleetError, FleetLimit};
 use std::future::Future;
 use std::task::{Context, Waker};
@@ -38,16 +38,21 @@ fn c1_two_processes_share_one_limit() {
 
 #[test]
 #[ignore = "needs redis-server: ./ci/test"]
-fn a_refusal_is_known_here_until_enough_has_flowed_back() {
+fn a_refusal_is_known_here_and_costs_one_call_per_second() {
     let engine = Engine::start();
-    let limit = limit(&engine, "mail", "3/day");
+    let time = ManualClock::new();
+    let fleet = Fleet::redis(&engine.url()).unwrap().nodes(4).clock(&time);
+    let fleet = fleet.timeout(Duration::from_secs(10)).open().unwrap();
+    let limit = fleet.limit("mail", quota("3/day")).build().unwrap();
     assert!(limit.ask().n(3).block().is_ok());
-    assert!(limit.ask().block().is_err());
-    let before = calls(&engine);
-    for _ in 0..100 {
+    for second in 1..=3 {
+        let before = calls(&engine);
+        assert!((0..100).all(|_| limit.ask().block().is_err()));
+        assert_eq!(calls(&engine), before, "no call for what is known");
+        time.advance(Duration::from_secs(1));
         assert!(limit.ask().block().is_err());
+        assert_eq!(calls(&engine), before + 1, "{second}");
     }
-    assert_eq!(calls(&engine), before, "no call for what is known");
     assert!(limit.ask().n(4).block().unwrap_err().is_never());
     assert!(limit.ask().n(0).block().is_ok());
 }
@@ -210,6 +215,17 @@ fn nothing_is_open_by_accident() {
         Fleet::redis("reddis:/x"),
         Err(FleetError::Address(_))
     ));
+}
+
+#[test]
+fn a_sentinel_and_a_cluster_have_addresses() {
+    let none: [&str; 0] = [];
+    let error = Fleet::sentinel(none, "mymaster").unwrap_err();
+    assert!(matches!(error, FleetError::NoAddress), "{error}");
+    let error = Fleet::cluster(["redis://10.0.0.1", "nonsense"]).unwrap_err();
+    assert!(matches!(error, FleetError::Address(_)), "{error}");
+    let named = Fleet::sentinel(["redis://10.0.0.1:26379"], "redis://:secret@my-master.1/2");
+    assert!(!format!("{:?}", named.unwrap()).contains("secret"));
 }
 
 #[test]

@@ -2,12 +2,16 @@
 //! dots, and without a suffix that the exporter adds.
 
 mod adaptive;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod keys;
 #[cfg(feature = "tower")]
 mod layer;
 mod observed;
 
 pub use adaptive::register_adaptive_metrics;
+#[cfg(feature = "fleet")]
+pub use fleet::register_fleet_metrics;
 pub use keys::register_key_metrics;
 #[cfg(feature = "tower")]
 pub use layer::register_layer_metrics;

@@ -6,7 +6,8 @@ use flowgate::{
     Keyed, ManualClock, Observed, Quota, Timestamp, TokenBucket, WhenFull,
 };
 use flowgate_otel::{
-    register_adaptive_metrics, register_key_metrics, register_layer_metrics, register_metrics,
+    register_adaptive_metrics, register_fleet_metrics, register_key_metrics,
+    register_layer_metrics, register_metrics,
 };
 use flowgate_tower::LimitLayer;
 use futures_executor::block_on;
@@ -318,4 +319,45 @@ fn the_state_of_an_adaptive_limit_is_observed_under_its_names() {
     assert_eq!(values[&name("adaptive.gradient")], (750, false));
     assert_eq!(values[&name("adaptive.overloads")], (1, true));
     assert_eq!(values.len(), 6);
+}
+
+#[test]
+fn a_limit_of_a_fleet_is_reported_and_no_key_is_in_an_attribute() {
+    let time = ManualClock::new();
+    let fleet = flowgate_fleet::Fleet::local().clock(&time).nodes(4);
+    let fleet = fleet.open().expect("a fleet");
+    let tenants = fleet.keyed("tenant", quota("2/day")).build();
+    let tenants = tenants.expect("a limit");
+    for key in ["t-17", "t-18", "t-17", "t-17"] {
+        let _ = tenants.ask(key).block();
+    }
+    let collector = Collector::new(Temporality::Cumulative);
+    register_fleet_metrics(&collector.meter(), "tenant", move || tenants.inspect());
+    let values = collector.collect();
+    for (name, expected) in [
+        ("decisions flowgate.decision=admitted", (3, true)),
+        ("decisions flowgate.decision=denied", (1, true)),
+        ("decisions flowgate.decision=cut_off", (0, true)),
+        (
+            "calls flowgate.limiter=tenant flowgate.result=granted",
+            (3, true),
+        ),
+        (
+            "calls flowgate.limiter=tenant flowgate.result=lost",
+            (0, true),
+        ),
+        ("call_times flowgate.limiter=tenant le=0.0001", (3, true)),
+        ("call_times flowgate.limiter=tenant le=+Inf", (3, true)),
+        ("amnesias flowgate.limiter=tenant", (0, true)),
+        ("excess_bound flowgate.limiter=tenant", (1_000, false)),
+        ("connected flowgate.limiter=tenant", (1_000, false)),
+        ("share flowgate.limiter=tenant", (250, false)),
+    ] {
+        let mut name = format!("flowgate.fleet.{name}");
+        if name.contains("decision=") {
+            name += " flowgate.limiter=tenant";
+        }
+        assert_eq!(values.get(&name), Some(&expected), "{name}: {values:?}");
+    }
+    assert!(values.keys().all(|name| !name.contains("t-1")));
 }

@@ -20,7 +20,7 @@ fn in_window(limit: u64, window_ns: u64) -> Promise {
     Promise::new(Kind::Window(Anchor::FirstGrant), quota)
 }
 
-/// Returns every known-broken limiter: windows, buckets and queues, and wrong reports.
+/// Returns every known-broken limiter: windows, buckets and queues, wrong reports, and limits in databases.
 ///
 /// ```
 /// use flowgate_testkit::broken::broken_limiters;
@@ -31,7 +31,7 @@ fn in_window(limit: u64, window_ns: u64) -> Promise {
 /// assert!(broken_limiters().len() > 30);
 /// ```
 pub fn broken_limiters() -> Vec<BrokenLimiter> {
-    [windows(), buckets_and_queues(), reports()].concat()
+    [windows(), buckets_and_queues(), reports(), in_databases()].concat()
 }
 
 fn windows() -> Vec<BrokenLimiter> {
@@ -464,6 +464,59 @@ fn reports() -> Vec<BrokenLimiter> {
             }),
             finding: " allowed",
             instead: "Reservation::cancel",
+        },
+    ]
+}
+
+fn in_databases() -> Vec<BrokenLimiter> {
+    vec![
+        BrokenLimiter {
+            name: "check_then_increment",
+            origin: "counters of several servers in one database",
+            defect: "processes read a count, and then increment it",
+            checker: Checker::Schedules(Contract::C1, || {
+                explore(
+                    &check_then_increment::CheckThenIncrement::new(1, 2),
+                    &in_window(1, 10),
+                    4,
+                )
+            }),
+            finding: "2 were admitted, 1 allowed",
+            instead: "flowgate_fleet::FleetLimit",
+        },
+        BrokenLimiter {
+            name: "short_ttl",
+            origin: "buckets in a database, with an expiry",
+            defect: "a record expires before its debt is paid",
+            checker: Checker::Conformance(Kind::Bucket, Contract::C1, |setup, test| {
+                test(&mut short_ttl::ShortTtl::new(setup.quota));
+            }),
+            finding: " allowed",
+            instead: "flowgate_fleet::FleetLimit",
+        },
+        BrokenLimiter {
+            name: "truncated_expiry",
+            origin: "windows in a database, with an expiry",
+            defect: "a window is truncated to whole milliseconds",
+            checker: Checker::Conformance(
+                Kind::Window(Anchor::FirstGrant),
+                Contract::C1,
+                |setup, test| {
+                    test(&mut truncated_expiry::TruncatedExpiry::new(setup.quota));
+                },
+            ),
+            finding: " allowed",
+            instead: "FixedWindow",
+        },
+        BrokenLimiter {
+            name: "repeated_refund",
+            origin: "clients of a bucket in a database",
+            defect: "a refund is sent again, because its reply was lost",
+            checker: Checker::Conformance(Kind::Bucket, Contract::C5, |setup, test| {
+                test(&mut repeated_refund::RepeatedRefund::new(setup.quota));
+            }),
+            finding: " allowed",
+            instead: "Leased::refund",
         },
     ]
 }

@@ -46,11 +46,16 @@
 //! | [`timeout_keeps_slot`] | a call that gives up keeps its position, and later calls wait longer | oracle |
 //! | [`rising_remaining`] | the used tokens are reported as the remaining ones | oracle |
 //! | [`blind_cancel`] | a cancelled reservation returns everything, although later ones exist | C5 |
+//! | [`check_then_increment`] | processes read a count in a database, and then increment it | schedules, C1 |
+//! | [`short_ttl`] | a record in a database expires before its debt is paid | C1 |
+//! | [`truncated_expiry`] | a window in a database is truncated to whole milliseconds | C1 |
+//! | [`repeated_refund`] | a refund is sent to a database again, because its reply was lost | C5 |
 
 mod broken_limiter;
 mod catalogue;
 
 pub mod blind_cancel;
+pub mod check_then_increment;
 pub mod double_balance;
 pub mod double_clamp;
 pub mod double_credit;
@@ -66,15 +71,18 @@ pub mod next_window;
 pub mod old_timestamp;
 pub mod oversize_resets;
 pub mod read_twice;
+pub mod repeated_refund;
 pub mod retroactive_rate;
 pub mod rising_remaining;
 pub mod share_of_limit;
+pub mod short_ttl;
 pub mod single_writer;
 pub mod stale_anchor;
 pub mod stale_refill;
 pub mod starts_empty;
 pub mod subtract_below_zero;
 pub mod timeout_keeps_slot;
+pub mod truncated_expiry;
 pub mod two_atomics;
 pub mod unbounded_slack;
 pub mod whole_nanoseconds;

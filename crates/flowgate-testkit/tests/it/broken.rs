@@ -68,7 +68,7 @@ fn a_finding_with_another_message_is_no_detection() {
 #[test]
 fn each_broken_limiter_violates_these_contracts_and_no_others() {
     use Contract::{C1, C2, C3, C4, C5, C8};
-    let expected: [(&str, &[Contract]); 23] = [
+    let expected: [(&str, &[Contract]); 26] = [
         ("stale_anchor", &[C1, C4, C5]),
         ("late_trimmer", &[C2, C4, C8]),
         ("share_of_limit", &[C1, C4]),
@@ -92,6 +92,9 @@ fn each_broken_limiter_violates_these_contracts_and_no_others() {
         ("late_retry", &[C3]),
         ("finite_never", &[C3]),
         ("blind_cancel", &[C5]),
+        ("short_ttl", &[C1, C4, C5, C8]),
+        ("truncated_expiry", &[C1, C4, C5, C8]),
+        ("repeated_refund", &[C5]),
     ];
     let found = broken_limiters()
         .into_iter()

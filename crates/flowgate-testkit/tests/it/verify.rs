@@ -118,8 +118,8 @@ fn what_is_of_no_kind_that_is_known_is_not_taken_for_one() {
 }
 
 /// Retries that are told wrongly, races and quotas that change do not show in what a single caller is admitted; no
-/// more do drifts of a billionth, and states that take years.
-const NOT_SEEN: [&str; 15] = [
+/// more do drifts of a billionth, states that take years, and records that expire in time with this quota.
+const NOT_SEEN: [&str; 17] = [
     "double_balance",
     "double_time",
     "wrong_unit",
@@ -135,6 +135,8 @@ const NOT_SEEN: [&str; 15] = [
     "rising_remaining",
     "blind_cancel",
     "stale_refill",
+    "short_ttl",
+    "repeated_refund",
 ];
 
 #[test]
@@ -146,7 +148,7 @@ fn c1_over_admission_of_broken_limiters_is_detected() {
     let found = broken("5/s burst 3".parse().unwrap());
     assert_eq!(
         found.len(),
-        26,
+        29,
         "broken limiters that a single caller can drive"
     );
     for (name, findings) in &found {
@@ -159,6 +161,7 @@ fn c1_over_admission_of_broken_limiters_is_detected() {
                 | "wrong_clamp"
                 | "double_credit"
                 | "share_of_limit"
+                | "truncated_expiry"
         );
         assert_eq!(over(findings), is_over, "{name}: {findings}");
         let is_as_it_should_be = findings.detected.kind == AT_ONCE && findings.defects.is_empty();

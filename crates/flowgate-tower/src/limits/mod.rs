@@ -10,7 +10,7 @@ mod keyed;
 mod keyed_gate;
 mod names;
 mod per_key;
-mod standing;
+pub(crate) mod standing;
 pub(crate) mod table;
 mod wait;
 

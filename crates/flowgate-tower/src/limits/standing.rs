@@ -191,7 +191,7 @@ fn in_tokens(snapshot: Snapshot, token: u64) -> (u64, u64) {
 }
 
 /// Reports the state of `limiter`, each of its quotas separately.
-pub(super) fn of_limiter(
+pub(crate) fn of_limiter(
     names: &Names,
     limiter: &dyn Limiter,
     mut tell: impl FnMut(&Standing<'_>),

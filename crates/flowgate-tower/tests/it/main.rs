@@ -10,6 +10,7 @@ mod custom;
 mod decisions;
 mod examples;
 mod fields;
+mod fleet;
 mod forwarding;
 mod grpc;
 mod keyed_gate;

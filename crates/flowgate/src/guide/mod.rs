@@ -34,7 +34,7 @@
 //! - [`observability`]: counts, waits and metrics.
 //! - [`testing`]: tests that move the clock and never sleep.
 //!
-//! # HTTP, traces and logs
+//! # HTTP, traces, logs, and several processes
 //!
 //! These have crates of their own, each with a guide of the same kind:
 //!
@@ -43,6 +43,8 @@
 //!   tonic, hyper and every other tower service.
 //! - [Traces](https://docs.rs/flowgate-otel/): `flowgate-otel`, for OpenTelemetry.
 //! - [Log lines](https://docs.rs/flowgate-tracing/): `flowgate-tracing`, for `tracing`.
+//! - [Limits of several processes](https://docs.rs/flowgate-fleet/latest/flowgate_fleet/guide/): `flowgate-fleet`, through Redis or
+//!   Valkey.
 //!
 //! # Reference
 //!

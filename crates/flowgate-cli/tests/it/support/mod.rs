@@ -1,5 +1,8 @@
 //! Running the real binary, and servers that misbehave.
 
+#[cfg(feature = "fleet")]
+#[expect(dead_code, reason = "other tests stop the store and start it again")]
+pub mod engine;
 #[cfg(unix)]
 pub mod nginx;
 

@@ -8,49 +8,121 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// redis-server on a free port, with a directory of its own; stopped and removed when dropped.
+/// Where a server is.
+#[derive(Clone)]
+pub struct Place {
+    pub host: String,
+    /// The network namespace; none is that of this process.
+    pub namespace: Option<String>,
+}
+
+impl Place {
+    pub fn here() -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            namespace: None,
+        }
+    }
+}
+
+/// A server on a free port, with a directory of its own; stopped and removed when dropped.
 pub struct Engine {
     process: Child,
+    program: PathBuf,
+    settings: Vec<String>,
     directory: PathBuf,
+    place: Place,
     port: u16,
 }
 
 impl Engine {
     /// Starts one that keeps nothing on disk.
     pub fn start() -> Self {
-        // Bound and closed again: free for now.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
-        let name = format!("flowgate-redis-{}-{port}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir_all(&directory).unwrap();
-        let mut engine = Self {
-            process: spawn(&directory, port),
-            directory,
-            port,
-        };
-        engine.listen();
-        engine
+        Self::start_with(&[])
     }
 
-    /// Waits until it answers.
-    fn listen(&mut self) {
-        let patience = Instant::now() + Duration::from_secs(20);
-        while self.command::<()>("PING").is_err() {
-            assert!(Instant::now() < patience, "redis-server does not answer");
-            let ended = self.process.try_wait().unwrap();
-            assert!(ended.is_none(), "redis-server has ended");
-            thread::yield_now();
+    /// Starts one with these settings, for example `--appendonly yes`, as words.
+    pub fn start_with(settings: &[&str]) -> Self {
+        Self::start_program(Path::new("redis-server"), settings)
+    }
+
+    pub fn start_program(program: &Path, settings: &[&str]) -> Self {
+        Self::start_at(program, &Place::here(), settings)
+    }
+
+    pub fn start_at(program: &Path, place: &Place, settings: &[&str]) -> Self {
+        start_on_free_port(|port| {
+            let port_text = port.to_string();
+            let common = ["--bind", &place.host, "--port", &port_text];
+            let keeps = ["--save", "", "--appendonly", "no", "--protected-mode", "no"];
+            let common = [&common[..], &keeps].concat();
+            Self::try_start(program, place, port, &[&common, settings].concat())
+        })
+    }
+
+    /// Starts a sentinel. It writes its file of settings again when something changes.
+    pub fn start_sentinel(place: &Place, text: &str) -> Self {
+        start_on_free_port(|port| {
+            let file = directory(port).join("settings.conf");
+            let text = format!(
+                "bind {}\nport {port}\nprotected-mode no\nlogfile log\n{text}",
+                place.host
+            );
+            fs::write(&file, text).unwrap();
+            let settings = [file.to_str().unwrap(), "--sentinel"];
+            Self::try_start(Path::new("redis-server"), place, port, &settings)
+        })
+    }
+
+    fn try_start(program: &Path, place: &Place, port: u16, settings: &[&str]) -> Option<Self> {
+        let directory = directory(port);
+        let settings: Vec<String> = settings.iter().map(|word| (*word).to_owned()).collect();
+        let mut engine = Self {
+            process: spawn(program, place, &directory, &settings),
+            program: program.to_owned(),
+            settings,
+            directory,
+            place: place.clone(),
+            port,
+        };
+        engine.listens().then_some(engine)
+    }
+
+    /// Waits until it answers. Returns `false` if it has ended, because another server took the port.
+    fn listens(&mut self) -> bool {
+        let id = format!("process_id:{}\r", self.process.id());
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            let info: RedisResult<String> = self.command("INFO server");
+            if info.is_ok_and(|info| info.contains(&id)) {
+                return true;
+            }
+            if self.process.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(Instant::now() < patience, "the server does not answer");
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns what it has written into the file `log`.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("log")).unwrap_or_default()
+    }
+
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}:{}", self.place.host, self.port)
     }
 
     pub fn connect(&self) -> RedisResult<Connection> {
-        Client::open(self.url())?.get_connection()
+        let patience = Duration::from_secs(10);
+        let connection = Client::open(self.url())?.get_connection_with_timeout(patience)?;
+        connection.set_read_timeout(Some(patience))?;
+        Ok(connection)
     }
 
     /// Sends a command of words without spaces.
@@ -83,21 +155,55 @@ impl Engine {
 
     /// Starts it again on the same port, after a [`kill`](Self::kill).
     pub fn restart(&mut self) {
-        self.process = spawn(&self.directory, self.port);
-        self.listen();
+        self.process = spawn(&self.program, &self.place, &self.directory, &self.settings);
+        assert!(self.listens(), "the server does not start again");
     }
 }
 
-fn spawn(directory: &Path, port: u16) -> Child {
-    Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(["--save", "", "--appendonly", "no"])
+/// Tries some ports, because another process may take one that was free.
+fn start_on_free_port(start: impl Fn(u16) -> Option<Engine>) -> Engine {
+    let started = (0..10).find_map(|_| start(free_port()));
+    started.expect("a server starts")
+}
+
+fn directory(port: u16) -> PathBuf {
+    let name = format!("flowgate-redis-{}-{port}", std::process::id());
+    // In memory, if there is such a place: a sentinel waits for the disk, and takes a disk that is busy for a broken clock.
+    let memory = PathBuf::from("/dev/shm");
+    let parent = if memory.is_dir() {
+        memory
+    } else {
+        std::env::temp_dir()
+    };
+    let directory = parent.join(name);
+    fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// Returns a port that was free just now: bound, and closed again.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn spawn(program: &Path, place: &Place, directory: &Path, settings: &[String]) -> Child {
+    let mut command = match &place.namespace {
+        Some(namespace) => {
+            // It becomes the program, under the same id.
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", namespace]).arg(program);
+            command
+        }
+        None => Command::new(program),
+    };
+    command
+        .args(settings)
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .expect("redis-server is installed: ./ci/test")
+        .unwrap_or_else(|error| panic!("{}: {error}; ./ci/test installs it", program.display()))
 }
 
 impl Drop for Engine {

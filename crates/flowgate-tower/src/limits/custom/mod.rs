@@ -1,5 +1,7 @@
 //! Limiters that are not part of this library.
 
+#[cfg(feature = "fleet")]
+mod fleet;
 mod wait;
 
 pub use wait::CustomWait;

@@ -1,0 +1,256 @@
+//! `flowgate decide`: a server that decides for other programs.
+
+use std::fs;
+use std::io::{ErrorKind, Write, stderr};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use flowgate_server::{
+    Config, DecideLimits, DecideServer, DecisionTime, Door, Problem, Reloader, ServerBounds,
+};
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+
+use crate::argument::duration;
+use crate::exit::{Exit, Refusal, complain, exit_codes, print};
+use crate::{descriptors, interrupt};
+
+const EXPLANATION: &str = concat!(
+    "\
+Examples:
+  flowgate decide limits.yaml
+      In another terminal: redis-cli -p 6380 FG.ASK api.user alice
+  flowgate decide limits.yaml --check
+      Print what is wrong with the file, with line and column.
+
+Configuration (FILE): that of envoyproxy/ratelimit, or a quota of flowgate:
+  domain: api
+  descriptors:
+    - key: user                       # each user
+      quota: 100/min burst 20
+    - key: path
+      value: /search
+      rate_limit: { unit: second, requests_per_unit: 50 }
+
+HTTP:
+  POST /json        Envoy's RateLimitRequest as JSON: 200 or 429
+  POST /v1/ask      {\"limit\": \"api.user\", \"key\": \"alice\", \"n\": 1}: 200 or 429
+  GET /auth?limit=api.user&key=alice&deny=403
+                    for nginx's auth_request: 200 or 403
+  GET /healthz, /readyz
+
+RESP, for clients of Redis:
+  CL.THROTTLE key max_burst count period [n]
+                    as redis-cell answers it
+  FG.ASK limit key [n]
+                    refused 0 or 1, limit, remaining, milliseconds until a
+                    retry (or -1), milliseconds until full
+
+SIGHUP reads the files again: what was taken stays taken, and a file with a
+mistake changes nothing. Ctrl-C or SIGTERM answers what has arrived, and ends.
+
+",
+    exit_codes!()
+);
+
+/// Decide about requests for other programs: Envoy, nginx and clients of Redis
+#[derive(Args, Debug)]
+#[command(after_long_help = EXPLANATION)]
+pub(crate) struct Decide {
+    /// Files with limits
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Check the files, and end
+    #[arg(long)]
+    check: bool,
+
+    /// Listen for HTTP on this address: an address, a port of 127.0.0.1, or none
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = place)]
+    http: Place,
+
+    /// Listen for RESP on this address: an address, a port of 127.0.0.1, or none
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6380", value_parser = place)]
+    resp: Place,
+
+    /// Listen on addresses of a network, without encryption
+    #[arg(long)]
+    plain: bool,
+
+    /// Answer only clients that send the first line of this file: AUTH, or a bearer token
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+
+    /// Decide on this many threads [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+
+    /// Wait this long for requests in flight at the end
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    drain: Duration,
+}
+
+/// Where a door is; `None`: nowhere.
+#[derive(Clone, Copy, Debug)]
+struct Place(Option<SocketAddr>);
+
+/// Runs the subcommand.
+pub(crate) fn run(decide: Decide) -> Exit {
+    match answer(&decide) {
+        Ok(()) => Exit::Success,
+        Err(refusal) => refusal.say(),
+    }
+}
+
+fn answer(arguments: &Decide) -> Result<(), Refusal> {
+    let config = Config::read(&arguments.files).map_err(refusal)?;
+    for note in config.notes() {
+        complain(note);
+    }
+    let limits = DecideLimits::new(&config, &DecisionTime::system()).map_err(refusal)?;
+    let what = describe(&limits);
+    if arguments.check {
+        return print(&format!("ok: {what}\n"));
+    }
+    let mut bounds = ServerBounds {
+        drain_time: arguments.drain,
+        ..ServerBounds::default()
+    };
+    let most = descriptors::provide_up_to(bounds.connections as u64);
+    bounds.connections = most.map_err(Refusal::could_not_run)? as usize;
+    let mut server = DecideServer::new(limits).bounds(bounds);
+    if let Some(file) = &arguments.secret_file {
+        server = server.secret(&secret(file)?);
+    }
+    let doors = [
+        (Door::Http, "--http", arguments.http),
+        (Door::Resp, "--resp", arguments.resp),
+    ];
+    let mut opened = Vec::new();
+    for (door, flag, Place(address)) in doors {
+        let Some(address) = address else {
+            continue;
+        };
+        check(address, flag, arguments.plain)?;
+        let open = server.listen(door, address);
+        let open = open.map_err(|error| could_not_listen(flag, address, &error))?;
+        opened.push(match door {
+            Door::Http => format!("HTTP on http://{open}/"),
+            _ => format!("RESP on {open}"),
+        });
+    }
+    if opened.is_empty() {
+        return Err(Refusal::usage("no door: write --http 8080, or --resp 6380"));
+    }
+    let could_not = |error| Refusal::could_not_run(format!("cannot start: {error}"));
+    let mut builder = Builder::new_multi_thread();
+    if let Some(threads) = arguments.threads {
+        builder.worker_threads(threads.into());
+    }
+    let runtime = builder.enable_all().build().map_err(could_not)?;
+    let (tell, told) = oneshot::channel();
+    // The server may have ended.
+    interrupt::listen(move || _ = tell.send(()))?;
+    let reloader = server.reloader();
+    let files = arguments.files.clone();
+    runtime
+        .block_on(async {
+            on_hangup(move || reload(&files, &reloader))?;
+            // A closed standard error is not a failure.
+            let doors = opened.join(", ");
+            let _ = writeln!(
+                stderr(),
+                "listening: {doors}; {what}; Ctrl-C ends the server"
+            );
+            server.run(async { drop(told.await) }).await
+        })
+        .map_err(could_not)
+}
+
+/// Reads the files again. A mistake changes nothing.
+fn reload(files: &[PathBuf], reloader: &Reloader) {
+    let reloaded = Config::read(files).and_then(|config| reloader.reload(&config).map(|()| config));
+    match reloaded {
+        Ok(config) => {
+            for note in config.notes() {
+                complain(note);
+            }
+            let _ = writeln!(stderr(), "read the files again; limits: {}", config.len());
+        }
+        Err(problem) => complain(&format!("{problem}; the limits stay as they are")),
+    }
+}
+
+/// Calls `act` at each SIGHUP.
+#[cfg(unix)]
+fn on_hangup(mut act: impl FnMut() + Send + 'static) -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut hangups = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tokio::task::block_in_place(&mut act);
+        }
+    });
+    Ok(())
+}
+
+/// Other systems have no such signal.
+#[cfg(not(unix))]
+fn on_hangup(_: impl FnMut() + Send + 'static) -> std::io::Result<()> {
+    Ok(())
+}
+
+fn describe(limits: &DecideLimits) -> String {
+    let limit = if limits.len() == 1 { "limit" } else { "limits" };
+    let megabytes = limits.bytes().div_ceil(1_000_000);
+    format!("{} {limit}, {megabytes} MB for keys", limits.len())
+}
+
+/// A mistake in a file, or a file that cannot be read.
+fn refusal(problem: Problem) -> Refusal {
+    match problem.line() {
+        Some(_) => Refusal::usage(problem.to_string()),
+        None => Refusal::could_not_run(problem.to_string()),
+    }
+}
+
+fn could_not_listen(flag: &str, address: SocketAddr, error: &std::io::Error) -> Refusal {
+    match error.kind() {
+        ErrorKind::AddrInUse => Refusal::usage(format!(
+            "{flag} {address} is in use: end that server, or write another port"
+        )),
+        _ => Refusal::could_not_run(format!("cannot listen on {address}: {error}")),
+    }
+}
+
+/// Checks that no other machine can read what is sent, or that this is wanted.
+fn check(address: SocketAddr, flag: &str, is_plain: bool) -> Result<(), Refusal> {
+    if is_plain || address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(Refusal::usage(format!(
+        "{flag} {address} is open to other machines, without encryption: add --plain, or listen on 127.0.0.1"
+    )))
+}
+
+fn secret(file: &Path) -> Result<String, Refusal> {
+    let name = file.display();
+    let text = fs::read_to_string(file)
+        .map_err(|error| Refusal::could_not_run(format!("cannot read {name}: {error}")))?;
+    match text.lines().next().map(str::trim) {
+        Some(secret) if !secret.is_empty() => Ok(secret.to_owned()),
+        _ => Err(Refusal::usage(format!("{name}: the first line is empty"))),
+    }
+}
+
+/// Parses `127.0.0.1:8080`, a port of 127.0.0.1, or `none`.
+fn place(text: &str) -> Result<Place, String> {
+    let text = text.trim();
+    if text == "none" {
+        return Ok(Place(None));
+    }
+    super::serve::address(text).map(|address| Place(Some(address)))
+}

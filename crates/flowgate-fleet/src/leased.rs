@@ -1,0 +1,234 @@
+//! A leased limit: the limiter that callers use, and the task that fills it.
+//!
+//! The limiter holds the task's waker, and the waker holds the task. So the task ends with the limiter.
+
+use crate::Admitted;
+use crate::call::{Call, Failure, Reply};
+use crate::fleet::{Announced, Shared};
+use crate::leaser::Leaser;
+use crate::limit::{Ask, Of};
+use crate::strict::Answer;
+use flowgate::{Denied, Leased, Timestamp};
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Wake, Waker};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time;
+
+/// A shared rate limit of which this process holds a part in advance.
+///
+/// It is an `Arc<`[`Leased`]`>`, and has all methods of one. Most decisions need no call to the store:
+/// [`try_acquire`](flowgate::RateLimiter::try_acquire) spends what this process holds, and
+/// [`acquire`](flowgate::RateLimiter::acquire) waits for more. A [`Gate`](flowgate::Gate) and other users of limiters take
+/// `Arc::clone(&limit)`. The limiter is filled as long as any clone of it lives.
+///
+/// ```
+/// use flowgate_fleet::{Fleet, Overshoot};
+/// use std::sync::Arc;
+///
+/// let fleet = Fleet::local().nodes(8).open()?;
+/// let api = fleet.limit("api", "100000/s burst 10000".parse()?).leased(Overshoot::percent(5)).build()?;
+///
+/// api.ask().block()?; // this process holds nothing yet: asks the store
+/// assert!(api.try_acquire().is_ok()); // and now it holds some
+/// let gate = flowgate::Gate::builder().limit("api", Arc::clone(&api)).build()?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct FleetLeased {
+    leased: Arc<Leased>,
+    filling: Arc<Filling>,
+}
+
+/// What fills a limiter.
+pub(crate) struct Filling {
+    shared: Arc<Shared>,
+    leased: Weak<Leased>,
+    state: Mutex<State>,
+}
+
+struct State {
+    leaser: Leaser,
+    /// Those that wait for an answer of the store.
+    asking: VecDeque<Asker>,
+    timer: Option<AbortHandle>,
+}
+
+struct Asker {
+    n: u64,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl FleetLeased {
+    pub(crate) fn new(shared: Arc<Shared>, leased: Arc<Leased>, leaser: Leaser) -> Self {
+        let state = State {
+            leaser,
+            asking: VecDeque::new(),
+            timer: None,
+        };
+        let filling = Arc::new(Filling {
+            shared,
+            leased: Arc::downgrade(&leased),
+            state: Mutex::new(state),
+        });
+        filling.announce();
+        Self { leased, filling }
+    }
+
+    /// Returns a future that takes one unit, from the store if none is here.
+    ///
+    /// The output is an error if the store refuses too, with the time at which this process asks it again. While the store does not
+    /// answer, this process decides as [`when_cut_off`](crate::FleetLimitBuilder::when_cut_off) says.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost: what the store has granted stays with this process.
+    pub fn ask(&self) -> Ask {
+        Ask::new(Of::Leased(self.clone()))
+    }
+
+    /// Decides on `n` units, or returns the receiver of the answer.
+    pub(crate) fn begin(&self, n: u64) -> Result<oneshot::Receiver<Answer>, Answer> {
+        let mut state = self.filling.state();
+        let denied = match self.leased.try_acquire_n(n) {
+            Ok(()) => return Err(Ok(state.leaser.admitted())),
+            Err(denied) => denied,
+        };
+        let is_decided = denied.is_never() || denied.is_closed() || denied.is_outage();
+        if is_decided || state.leaser.is_dry(self.leased.clock().now()) {
+            return Err(Err(denied));
+        }
+        let (answer, receiver) = oneshot::channel();
+        state.asking.push_back(Asker { n, answer });
+        drop(state);
+        self.filling.announce();
+        Ok(receiver)
+    }
+}
+
+impl Deref for FleetLeased {
+    type Target = Arc<Leased>;
+
+    fn deref(&self) -> &Arc<Leased> {
+        &self.leased
+    }
+}
+
+impl Wake for Filling {
+    fn wake(self: Arc<Self>) {
+        self.announce();
+    }
+}
+
+impl Filling {
+    fn announce(self: &Arc<Self>) {
+        self.shared.announce(Announced::Leased(Arc::clone(self)));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the call to send now, and its date. Otherwise, it is announced again when there may be one.
+    pub(crate) fn call(self: &Arc<Self>) -> Option<(Call, Timestamp)> {
+        let leased = self.leased.upgrade()?;
+        let mut state = self.state();
+        state.serve(&leased, false);
+        let now = leased.clock().now();
+        let call = state.leaser.call(now);
+        if call.is_none() {
+            state.serve(&leased, true);
+            self.rest(state, &leased, now);
+        }
+        call.map(|call| (call, now))
+    }
+
+    pub(crate) fn answer(self: &Arc<Self>, sent: Timestamp, outcome: Result<Reply, Failure>) {
+        let Some(leased) = self.leased.upgrade() else {
+            return;
+        };
+        let mut state = self.state();
+        state.leaser.answer(sent, leased.clock().now(), outcome);
+        state.serve(&leased, true);
+        drop(state);
+        self.announce();
+    }
+
+    /// Has this announced when it is time, or when few units are left.
+    fn rest(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        leased: &Arc<Leased>,
+        now: Timestamp,
+    ) {
+        let (low, wake_at) = (state.leaser.low(), state.leaser.wake_at());
+        let timer = wake_at.map(|wake_at| {
+            let filling = Arc::clone(self);
+            let wait = wake_at.saturating_duration_since(now);
+            tokio::spawn(async move {
+                time::sleep(wait).await;
+                filling.announce();
+            })
+            .abort_handle()
+        });
+        let old = std::mem::replace(&mut state.timer, timer);
+        drop(state);
+        if let Some(old) = old {
+            old.abort();
+        }
+        if let Some(low) = low {
+            let waker = Waker::from(Arc::clone(self));
+            leased.filler().wake_below(low, &waker);
+        }
+    }
+}
+
+impl State {
+    /// Answers those that can be served, in their order; and the others, if the store `has_answered` that there is no more.
+    fn serve(&mut self, leased: &Leased, has_answered: bool) {
+        let is_over = |leaser: &Leaser, denied: &Denied| {
+            denied.is_never()
+                || denied.is_closed()
+                || denied.is_outage()
+                || has_answered && leaser.is_dry(leased.clock().now())
+        };
+        for Asker { n, answer } in std::mem::take(&mut self.asking) {
+            if answer.is_closed() {
+                continue;
+            }
+            let decided = match leased.try_acquire_n(n) {
+                Ok(()) => Ok(self.leaser.admitted()),
+                Err(denied) if is_over(&self.leaser, &denied) => Err(denied),
+                Err(_) => {
+                    self.asking.push_back(Asker { n, answer });
+                    continue;
+                }
+            };
+            if answer.send(decided).is_err() && decided.is_ok() {
+                leased.refund(n);
+            }
+        }
+    }
+}
+
+impl Leaser {
+    fn admitted(&self) -> Admitted {
+        if self.alone_since().is_some() {
+            Admitted::alone()
+        } else {
+            Admitted::by_store()
+        }
+    }
+}
+
+impl fmt::Debug for FleetLeased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FleetLeased")
+            .field("leased", &self.leased)
+            .field("lending", self.filling.state().leaser.lending())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,257 @@
+use crate::FleetError;
+use crate::terms::Terms;
+use std::time::Duration;
+
+/// By how much the leases of a limit may exceed it.
+///
+/// A process holds tokens in advance, and spends them later. So in an interval of length t, all processes together can be admitted b + r·t
+/// and what they held when it began, where b is the burst and r the rate. An overshoot is the most that they may hold together.
+///
+/// A larger overshoot means fewer calls: all processes together make about 2·r/overshoot calls per second when they use the
+/// limit up.
+///
+/// ```
+/// use flowgate_fleet::{Fleet, Overshoot};
+///
+/// let fleet = Fleet::local().nodes(8).open()?;
+/// let limit = || fleet.limit("api", "1000/s burst 1000".parse().expect("a quota"));
+/// assert!(limit().leased(Overshoot::percent(20)).build().is_ok()); // 200 tokens, 25 for each node
+///
+/// let error = limit().leased(Overshoot::tokens(50)).build().unwrap_err();
+/// assert!(error.to_string().contains("Overshoot::tokens(80)"), "{error}");
+/// # Ok::<_, flowgate_fleet::FleetError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overshoot(Size);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    Percent(u32),
+    Tokens(u64),
+    None,
+}
+
+impl Overshoot {
+    /// Returns an overshoot of this part of the burst, in percent.
+    pub const fn percent(percent: u32) -> Self {
+        Self(Size::Percent(percent))
+    }
+
+    /// Returns an overshoot of this many tokens.
+    pub const fn tokens(tokens: u64) -> Self {
+        Self(Size::Tokens(tokens))
+    }
+
+    /// Returns no overshoot: the store keeps a smaller bucket.
+    ///
+    /// At most half of the burst is held in advance, and the store's bucket is smaller by that.
+    ///
+    /// All processes together are never admitted more than b + r·t. They can be admitted less: after a rest, one process may get only half of
+    /// the burst immediately.
+    pub const fn none() -> Self {
+        Self(Size::None)
+    }
+}
+
+/// A node must be able to hold this many units in advance. With fewer, nearly each decision would cost a call.
+const LEAST_HELD: u64 = 10;
+/// The most units that a limiter can hold in one lease.
+const MOST_HELD: u64 = (1 << 22) - 1;
+/// The number of processes if it is not stated.
+const NODES: u32 = 4;
+/// The bounds of the length of a lease.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(1);
+/// A lease is at least this many time-outs long: an answer that comes just in time is worth having.
+const TIMEOUTS: u32 = 4;
+/// How much two clocks may differ in their speed, in parts per million: 200 of drift, 500 of slewing, and a reserve.
+const DRIFT_PPM: u32 = 1_000;
+
+/// The terms of the leases of a limit: how long, and how much.
+///
+/// Tokens that were debited before an interval, and are spent in it, are the overshoot. There are at most `nodes · most` of them, and at
+/// most what flows in within the length of a lease. One of the two is at most what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lending {
+    /// The bucket that the store keeps.
+    pub(crate) terms: Terms,
+    /// No token is spent later than this after the store has debited it, by any clock.
+    pub(crate) length: Duration,
+    /// For how long a lease can be spent by the clock of this process, from the moment at which it was asked for.
+    pub(crate) spent_for: Duration,
+    /// The most units that this process holds and has asked for. No request can take more.
+    pub(crate) most: u64,
+    /// The most units that it asks for while no request needs more.
+    pub(crate) usual: u64,
+    /// The most units that all processes hold together, and so by how much they may exceed the store's bucket.
+    pub(crate) overshoot: u64,
+    /// How many processes there are, as far as is known.
+    pub(crate) nodes: u32,
+}
+
+impl Lending {
+    /// Returns the terms of leases that keep `overshoot`, if `nodes` share a bucket of `terms`, in which a token is `scale` units, and an
+    /// answer of the store takes at most `timeout`.
+    pub(crate) fn of(
+        overshoot: Overshoot,
+        terms: Terms,
+        scale: u64,
+        nodes: Option<u32>,
+        timeout: Duration,
+    ) -> Result<Self, FleetError> {
+        let wanted = match overshoot.0 {
+            Size::Percent(percent) => u128::from(terms.burst) * u128::from(percent) / 100,
+            Size::Tokens(tokens) => u128::from(tokens) * u128::from(scale),
+            Size::None => u128::from(terms.burst / 2),
+        };
+        let shortest = slowed(slowed(SHORTEST.max(timeout * TIMEOUTS)));
+        let for_all = u128::from(LEAST_HELD) * u128::from(scale) * u128::from(nodes.unwrap_or(1));
+        let is_timed = wanted >= for_all.max(terms.flow(shortest));
+        if !is_timed && (nodes.is_none() || wanted < for_all) {
+            let least = if nodes.is_some() {
+                for_all
+            } else {
+                for_all.max(terms.flow(shortest))
+            };
+            let least = u64::try_from(least.div_ceil(scale.into())).unwrap_or(u64::MAX);
+            return Err(if overshoot.0 == Size::None {
+                FleetError::NoOvershoot {
+                    burst: least.saturating_mul(2),
+                }
+            } else {
+                FleetError::Overshoot { least }
+            });
+        }
+        let longest = slowed(slowed(LONGEST)).max(shortest);
+        let length = if is_timed {
+            terms.time_of(wanted).min(longest)
+        } else {
+            longest
+        };
+        let within = |units: u128| u64::try_from(units).unwrap_or(u64::MAX).min(MOST_HELD);
+        let (held, overshoot_of) = match nodes {
+            Some(nodes) if !is_timed => {
+                let held = within(wanted / u128::from(nodes));
+                (held, u128::from(held) * u128::from(nodes))
+            }
+            _ => (MOST_HELD, u128::MAX),
+        };
+        let overshoot_of = terms.flow(length).min(overshoot_of);
+        let overshoot_of = u64::try_from(overshoot_of).unwrap_or(u64::MAX);
+        let burst = match overshoot.0 {
+            Size::None => terms.burst - overshoot_of,
+            _ => terms.burst,
+        };
+        let most = held.min(burst);
+        let nodes = nodes.unwrap_or(NODES);
+        let share = (burst / u64::from(nodes)).max(1);
+        Ok(Self {
+            terms: Terms { burst, ..terms },
+            length,
+            spent_for: quickened(quickened(length)),
+            most,
+            usual: within(terms.flow(length).div_ceil(2)).min(most).min(share),
+            overshoot: overshoot_of,
+            nodes,
+        })
+    }
+}
+
+/// The time that a clock may show while `time` passes by another one, rounded up.
+fn slowed(time: Duration) -> Duration {
+    let ppm = 1_000_000 + u128::from(DRIFT_PPM);
+    nanos((time.as_nanos() * ppm).div_ceil(1_000_000))
+}
+
+/// The time that passes at least while a clock shows `time`, rounded down.
+fn quickened(time: Duration) -> Duration {
+    let ppm = 1_000_000 + u128::from(DRIFT_PPM);
+    nanos(time.as_nanos() * 1_000_000 / ppm)
+}
+
+fn nanos(nanos: u128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lending(
+        quota: &str,
+        overshoot: Overshoot,
+        nodes: Option<u32>,
+        timeout_ms: u64,
+    ) -> Result<Lending, FleetError> {
+        let quota: flowgate::Quota = quota.parse().expect("a quota");
+        let terms = Terms::of(quota).expect("it is exact");
+        let timeout = Duration::from_millis(timeout_ms);
+        Lending::of(overshoot, terms, quota.scale(), nodes, timeout)
+    }
+
+    #[test]
+    fn an_overshoot_is_kept_by_the_length_of_leases_or_by_what_each_node_holds() {
+        let quota = "100000/s burst 10000";
+        // 5,000 tokens flow in within 50 ms, which bears answers of 12 ms.
+        let timed = lending(quota, Overshoot::percent(50), Some(4), 12).unwrap();
+        assert_eq!(timed.length, Duration::from_millis(50));
+        assert_eq!(
+            (timed.overshoot, timed.usual, timed.most),
+            (5_000, 2_500, 10_000)
+        );
+        // But not answers of 50 ms.
+        let counted = lending(quota, Overshoot::percent(50), Some(4), 50).unwrap();
+        assert_eq!(
+            (counted.overshoot, counted.usual, counted.most),
+            (5_000, 1_250, 1_250)
+        );
+        let counted = lending(quota, Overshoot::percent(5), Some(8), 50).unwrap();
+        assert_eq!((counted.overshoot, counted.most), (496, 62));
+        assert_eq!(counted.terms.burst, 10_000);
+        // Leases are not longer than a second.
+        let slow = lending("100/min burst 100", Overshoot::percent(100), None, 50).unwrap();
+        assert_eq!((slow.overshoot, slow.usual), (2, 1));
+        assert!(slow.length > LONGEST && slow.spent_for <= LONGEST);
+    }
+
+    #[test]
+    fn an_overshoot_of_none_is_taken_from_the_burst() {
+        let quota = "100000/s burst 10000";
+        for (nodes, timeout_ms) in [(None, 12), (Some(8), 50)] {
+            let exact = lending(quota, Overshoot::none(), nodes, timeout_ms).unwrap();
+            assert_eq!(exact.terms.burst + exact.overshoot, 10_000);
+            assert_eq!(exact.overshoot, 5_000);
+        }
+    }
+
+    #[test]
+    fn an_overshoot_that_cannot_be_kept_is_refused_with_the_least_that_can() {
+        let quotas = [
+            "100000/s burst 10000",
+            "100/s burst 100 units 7",
+            "1/s burst 3",
+            "3/day",
+        ];
+        for quota in quotas {
+            for nodes in [None, Some(1), Some(8), Some(1_000)] {
+                let of = |overshoot| lending(quota, overshoot, nodes, 50);
+                let Err(FleetError::Overshoot { least }) = of(Overshoot::tokens(0)) else {
+                    panic!("{quota}");
+                };
+                let kept = of(Overshoot::tokens(least)).unwrap();
+                assert!(kept.overshoot <= least * 7);
+                assert!(matches!(
+                    of(Overshoot::tokens(least - 1)),
+                    Err(FleetError::Overshoot { least: same }) if same == least
+                ));
+            }
+        }
+        let least = match lending("50/s", Overshoot::none(), Some(8), 50) {
+            Err(FleetError::NoOvershoot { burst }) => burst,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(least, 160);
+        let quota = format!("50/s burst {least}");
+        assert!(lending(&quota, Overshoot::none(), Some(8), 50).is_ok());
+    }
+}

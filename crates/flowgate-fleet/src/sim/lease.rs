@@ -1,0 +1,105 @@
+//! The leased limit of a process, and what the fleet's loop does with it.
+
+use super::plan::{Flaw, NodePlan, Plan};
+use super::process::record;
+use crate::call::{Call, Failure, Reply};
+use crate::cut_off::Alone;
+use crate::leaser::Leaser;
+use crate::overshoot::Lending;
+use flowgate::{Clock, Leased, ManualClock, Timestamp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) leased: Arc<Leased>,
+    lending: Lending,
+    leaser: Leaser,
+    woken: Arc<Woken>,
+}
+
+#[derive(Debug, Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Lease {
+    /// Creates that of a node, if the plan's limit is leased.
+    pub(super) fn new(plan: &Plan, node: &NodePlan, time: &ManualClock, seed: u64) -> Option<Self> {
+        let lending = plan.lending()?;
+        let clock = Clock::from(time);
+        let leased = Leased::builder(lending.most).clock(clock.clone()).build();
+        let leased = Arc::new(leased.expect("a limiter"));
+        let alone = Alone::new(node.cut_off, plan.quota, &clock, 1).expect("a share");
+        let weak = Arc::downgrade(&leased);
+        let leaser = Leaser::new(weak, record(0), lending, alone, seed);
+        Some(Self {
+            leased,
+            lending,
+            leaser,
+            woken: Arc::default(),
+        })
+    }
+
+    pub(super) fn is_woken(&self) -> bool {
+        self.woken.0.swap(false, Ordering::Relaxed)
+    }
+
+    fn held(&self) -> u64 {
+        self.leased.filler().held().units
+    }
+
+    /// Returns the call to send, and the units that came from the share.
+    pub(super) fn call(&mut self, now: Timestamp) -> (Option<Call>, u64) {
+        let before = self.held();
+        let call = self.leaser.call(now);
+        (call, self.held().saturating_sub(before))
+    }
+
+    /// Passes on what has become of a call. Returns the units that came from the share.
+    pub(super) fn answer(
+        &mut self,
+        sent: Timestamp,
+        now: Timestamp,
+        outcome: Result<Reply, Failure>,
+        flaw: Option<Flaw>,
+    ) -> u64 {
+        let sent = if flaw == Some(Flaw::FromReply) {
+            now
+        } else {
+            sent
+        };
+        let is_ok = outcome.is_ok();
+        if flaw == Some(Flaw::Merge) && is_ok {
+            let units = self.leased.take_up_to(u64::MAX);
+            self.grant(units, sent);
+        }
+        let before = self.held();
+        self.leaser.answer(sent, now, outcome);
+        if is_ok {
+            0
+        } else {
+            self.held().saturating_sub(before)
+        }
+    }
+
+    /// What only the leaser must do.
+    pub(super) fn grant(&self, units: u64, sent: Timestamp) {
+        let until = sent + self.lending.spent_for;
+        self.leased.filler().grant(units, until);
+    }
+
+    /// Waits to be woken. Returns when to look in any case.
+    pub(super) fn sleep(&self) -> Option<Timestamp> {
+        if let Some(low) = self.leaser.low() {
+            let waker = Waker::from(Arc::clone(&self.woken));
+            self.leased.filler().wake_below(low, &waker);
+        }
+        self.leaser.wake_at()
+    }
+}

@@ -1,0 +1,212 @@
+//! Processes that ask as often as they may, and a ledger of what they were admitted.
+
+use super::until;
+use flowgate::Quota;
+use flowgate_fleet::{CutOff, Fleet};
+use flowgate_testkit::allowance::{Allowance, Tightest};
+use flowgate_testkit::promise::TimedGrant;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// One admission, in nanoseconds of one monotonic clock. The store took the unit between the two times, or the process decided alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission {
+    pub node: usize,
+    pub asked_ns: u64,
+    pub answered_ns: u64,
+    pub is_degraded: bool,
+}
+
+/// What all processes were admitted, in the order of the answers.
+pub struct Ledger {
+    start: Instant,
+    quota: Quota,
+    admissions: Mutex<Vec<Admission>>,
+    is_over: AtomicBool,
+}
+
+impl Ledger {
+    /// Lets each fleet be a process that asks for one unit after the other, while `during` runs.
+    pub fn of(
+        fleets: &[Fleet],
+        quota: &str,
+        cut_off: CutOff,
+        during: impl FnOnce(&Ledger),
+    ) -> Ledger {
+        let during = |ledgers: &[Self]| during(&ledgers[0]);
+        let mut ledgers = Self::of_keys(fleets, quota, cut_off, &[""], during);
+        ledgers.pop().expect("a key")
+    }
+
+    /// The same with a ledger for each key.
+    pub fn of_keys(
+        fleets: &[Fleet],
+        quota: &str,
+        cut_off: CutOff,
+        keys: &[&str],
+        during: impl FnOnce(&[Ledger]),
+    ) -> Vec<Ledger> {
+        let start = Instant::now();
+        let quota: Quota = quota.parse().expect("a quota");
+        let ledger = |_: &&str| Self {
+            start,
+            quota,
+            admissions: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        };
+        let ledgers: Vec<Self> = keys.iter().map(ledger).collect();
+        thread::scope(|scope| {
+            for (node, fleet) in fleets.iter().enumerate() {
+                let ledgers = &ledgers;
+                scope.spawn(move || {
+                    let builder = fleet.keyed("api", quota).when_cut_off(cut_off);
+                    let limit = builder.build().expect("a limit");
+                    while !ledgers[0].is_over.load(Ordering::Relaxed) {
+                        let mut refused = 0;
+                        for (key, ledger) in keys.iter().zip(ledgers) {
+                            let asked_ns = ledger.now_ns();
+                            match limit.ask(key).block() {
+                                Ok(admitted) => ledger.admissions.lock().unwrap().push(Admission {
+                                    node,
+                                    asked_ns,
+                                    answered_ns: ledger.now_ns(),
+                                    is_degraded: admitted.is_degraded(),
+                                }),
+                                Err(_) => refused += 1,
+                            }
+                        }
+                        if refused > 0 {
+                            thread::sleep(Duration::from_micros(fastrand::u64(500..1_500)));
+                        }
+                    }
+                });
+            }
+            // The others end even if this panics.
+            let end = End(&ledgers[0]);
+            during(&ledgers);
+            drop(end);
+        });
+        ledgers
+    }
+
+    pub fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    pub fn admissions(&self) -> Vec<Admission> {
+        self.admissions.lock().unwrap().clone()
+    }
+
+    /// Returns when the store's admissions that were asked for after `from_ns` were answered.
+    pub fn by_store(&self, from_ns: u64) -> Vec<u64> {
+        let admissions = self.admissions.lock().unwrap();
+        let by_store = admissions
+            .iter()
+            .filter(|one| !one.is_degraded && one.asked_ns >= from_ns);
+        by_store.map(|one| one.answered_ns).collect()
+    }
+
+    /// Waits until the store has admitted `units` that were asked for from now on. Returns when the first of them was answered.
+    pub fn progress(&self, units: usize) -> u64 {
+        let from_ns = self.now_ns();
+        until("the store admits nothing", || {
+            self.by_store(from_ns).len() >= units
+        });
+        self.by_store(from_ns)[0]
+    }
+
+    /// Waits until a process decides alone.
+    pub fn alone(&self) {
+        let alone = || {
+            self.admissions()
+                .iter()
+                .filter(|one| one.is_degraded)
+                .count()
+        };
+        let before = alone();
+        until("no process decides alone", || alone() > before);
+    }
+
+    /// Checks every interval against burst + rate × length, `amnesias` bursts, and what `allow` adds. Prints how much was admitted, of what
+    /// was possible without a fault.
+    pub fn check(&self, what: &str, amnesias: u64, allow: impl Fn(Allowance) -> Allowance) {
+        check_all(std::slice::from_ref(self), what, amnesias, allow);
+    }
+
+    fn tightest(&self, amnesias: u64, allow: impl Fn(Allowance) -> Allowance) -> Tightest {
+        let mut admissions = self.admissions();
+        admissions.sort_by_key(|one| one.answered_ns);
+        let grants: Vec<_> = admissions
+            .iter()
+            .map(|one| TimedGrant::new(one.answered_ns, 1))
+            .collect();
+        // A unit was taken at most this long before its answer was written down.
+        let longest = admissions.iter().map(|one| one.answered_ns - one.asked_ns);
+        // The clocks run alike to a thousandth.
+        let drift = self.possible().div_ceil(1_000);
+        let allowance = Allowance::new(self.quota)
+            .lead(longest.max().expect("there are some"))
+            .plus(amnesias * self.quota.max_burst() + drift);
+        let tightest = allow(allowance).tightest(&grants);
+        tightest.expect("there are some")
+    }
+
+    /// Returns the burst and what flowed back until the last admission.
+    fn possible(&self) -> u64 {
+        let last_ns = self.admissions().iter().map(|one| one.answered_ns).max();
+        let periods = last_ns.unwrap_or(0) as f64 / self.quota.period().as_nanos() as f64;
+        self.quota.max_burst() + (periods * self.quota.count() as f64) as u64
+    }
+
+    /// Adds what each of `nodes` processes may admit alone, with a share of one `nodes`th.
+    pub fn shares(&self, mut allowance: Allowance, nodes: u32) -> Allowance {
+        let burst = self.quota.max_burst() / u64::from(nodes);
+        for node in 0..nodes as usize {
+            let admissions = self.admissions();
+            let alone: Vec<_> = admissions
+                .iter()
+                .filter(|one| one.node == node && one.is_degraded)
+                .collect();
+            if let (Some(first), Some(last)) = (alone.first(), alone.last()) {
+                let (from, to) = (first.asked_ns, last.answered_ns);
+                allowance = allowance.once(burst, from, to).flow([1, nodes], from, to);
+            }
+        }
+        allowance
+    }
+}
+
+/// Checks the ledger of each key, and prints the sum and the tightest interval of all.
+pub fn check_all(
+    ledgers: &[Ledger],
+    what: &str,
+    amnesias: u64,
+    allow: impl Fn(Allowance) -> Allowance,
+) {
+    let (mut admitted, mut alone, mut possible) = (0, 0, 0);
+    for ledger in ledgers {
+        let admissions = ledger.admissions();
+        admitted += admissions.len() as u64;
+        alone += admissions.iter().filter(|one| one.is_degraded).count();
+        possible += ledger.possible();
+    }
+    let tightest = ledgers
+        .iter()
+        .map(|ledger| ledger.tightest(amnesias, &allow));
+    let tightest = tightest.max_by_key(Tightest::over).expect("there are keys");
+    println!(
+        "{what}: {admitted} admitted ({alone} alone), {} % of b + r·t; tightest: {tightest}",
+        100 * admitted / possible
+    );
+    assert!(tightest.over() <= 0, "{what}: {tightest}");
+}
+
+struct End<'a>(&'a Ledger);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,294 @@
+//! One question: all descriptors or none.
+
+use crate::limits::{DecideLimits, Key, Rule, Table, Unknown};
+use flowgate::{Denied, Limiter, Quota};
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// A key and a value of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorEntry<'a> {
+    /// The key, such as `user`.
+    pub key: &'a str,
+    /// The value, such as `alice`. It may be empty.
+    pub value: &'a [u8],
+}
+
+/// What a request is about, such as a user and a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Descriptor<'a> {
+    /// The entries. A rule is found if its path has as many.
+    pub entries: &'a [DescriptorEntry<'a>],
+    /// The number of tokens, instead of that of the request.
+    pub hits: Option<u64>,
+    /// A quota instead of the rule's, if the rule has `allow_override`.
+    pub quota: Option<Quota>,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug)]
+pub struct LimitDecision<'a> {
+    /// Whether the request is refused. Nothing was taken then.
+    pub is_over: bool,
+    /// One for each descriptor, in order.
+    pub statuses: Vec<Status<'a>>,
+}
+
+impl LimitDecision<'_> {
+    /// Returns the least time after which the request could be admitted. `None` if it is admitted, or no time is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let over = self.statuses.iter().filter(|status| status.is_over);
+        let mut longest = None;
+        for status in over {
+            longest = longest.max(Some(status.retry_after?));
+        }
+        longest
+    }
+}
+
+/// The answer to one descriptor, or for one limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Status<'a> {
+    /// The rule. `None` if no rule matches, or another one replaces it.
+    pub rule: Option<&'a Rule>,
+    /// Whether this limit refuses.
+    pub is_over: bool,
+    /// Whether this limit would refuse, were it not a shadow rule.
+    pub is_over_in_shadow: bool,
+    /// The most tokens in one burst. 0 without a limit.
+    pub limit: u64,
+    /// The tokens that are left.
+    pub remaining: u64,
+    /// The least time after which this limit would admit the request. `None` if it does, or never will.
+    pub retry_after: Option<Duration>,
+    /// The time until all tokens are there again.
+    pub reset_after: Duration,
+}
+
+impl<'a> Status<'a> {
+    /// No rule refuses.
+    const fn free(rule: Option<&'a Rule>) -> Self {
+        Self {
+            rule,
+            is_over: false,
+            is_over_in_shadow: false,
+            limit: 0,
+            remaining: match rule {
+                // As envoyproxy/ratelimit reports it.
+                Some(_) => u32::MAX as u64,
+                None => 0,
+            },
+            retry_after: None,
+            reset_after: Duration::ZERO,
+        }
+    }
+}
+
+/// A limit that a request asks.
+struct Asked<'a> {
+    rule: &'a Rule,
+    key: Key<'a>,
+    n: u64,
+    own: Option<Quota>,
+}
+
+impl<'a> Asked<'a> {
+    fn look(&self) -> Result<(), Denied> {
+        match (self.rule.table(), self.n) {
+            (_, 0) => Ok(()),
+            (Some(table), n) => table.look(&self.key, n, self.own),
+            (None, n) => Err(Denied::never(n, 0)),
+        }
+    }
+
+    fn take(&self) -> Result<(), Denied> {
+        match (self.rule.table(), self.n) {
+            (_, 0) => Ok(()),
+            (Some(table), n) => table.take(&self.key, n, self.own),
+            (None, n) => Err(Denied::never(n, 0)),
+        }
+    }
+
+    fn give_back(&self) {
+        if let (Some(table), 1..) = (self.rule.table(), self.n) {
+            table.give_back(&self.key, self.n, self.own);
+        }
+    }
+
+    fn status(&self, answer: &Result<(), Denied>) -> Status<'a> {
+        let mut status = Status {
+            remaining: 0,
+            ..Status::free(Some(self.rule))
+        };
+        if let Some(table) = self.rule.table() {
+            let seen = table.snapshot(&self.key, self.own);
+            status.limit = seen.limit;
+            status.remaining = seen.remaining;
+            status.reset_after = seen.reset_after;
+        }
+        if let Err(denied) = answer {
+            status.is_over = !self.rule.is_shadow();
+            status.is_over_in_shadow = self.rule.is_shadow();
+            status.retry_after = denied.retry_after();
+        }
+        status
+    }
+}
+
+impl DecideLimits {
+    /// Admits a request and takes from all of its limits, or takes nothing.
+    ///
+    /// `hits` is the number of tokens of descriptors without their own. If it is 0, nothing is taken.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_server::{Config, Descriptor, DescriptorEntry, DecideLimits, DecisionTime};
+    ///
+    /// let text = "{domain: api, descriptors: [{key: user, quota: 2/min}, {key: site, quota: 3/min}]}";
+    /// let limits = DecideLimits::new(&Config::parse("api", text)?, &DecisionTime::from_epoch(ManualClock::new()))?;
+    /// let user = [DescriptorEntry { key: "user", value: b"alice" }];
+    /// let site = [DescriptorEntry { key: "site", value: b"a" }];
+    /// let of = |entries| Descriptor { entries, ..Descriptor::default() };
+    ///
+    /// let over: Vec<_> = (0..3).map(|_| limits.decide("api", &[of(&user), of(&site)], 1).is_over).collect();
+    /// assert_eq!(over, [false, false, true]); // the user's limit refuses, and the site's keeps its last token
+    /// assert_eq!(limits.decide("api", &[of(&site)], 0).statuses[0].remaining, 1);
+    /// # Ok::<(), flowgate_server::Problem>(())
+    /// ```
+    pub fn decide<'a>(
+        &'a self,
+        domain: &str,
+        descriptors: &'a [Descriptor<'a>],
+        hits: u64,
+    ) -> LimitDecision<'a> {
+        let find = |descriptor: &Descriptor<'a>| self.find(domain, descriptor.entries);
+        let mut rules: Vec<_> = descriptors.iter().map(find).collect();
+        replace(&mut rules);
+        let limited = |(rule, descriptor): (&Option<&'a Rule>, &Descriptor<'a>)| {
+            let rule = rule.filter(|rule| !rule.is_unlimited())?;
+            Some(Asked {
+                rule,
+                key: rule.key(descriptor.entries),
+                n: descriptor.hits.unwrap_or(hits),
+                own: descriptor.quota.filter(|_| rule.allow_override()),
+            })
+        };
+        let asked: Vec<_> = rules.iter().zip(descriptors).map(limited).collect();
+        let mut answers = self.take_all(&asked).into_iter();
+        let mut statuses = Vec::with_capacity(descriptors.len());
+        for (asked, rule) in asked.iter().zip(rules) {
+            statuses.push(match asked {
+                Some(asked) => {
+                    let answer = answers.next().unwrap_or(Ok(()));
+                    asked.status(&answer)
+                }
+                None => Status::free(rule),
+            });
+        }
+        LimitDecision {
+            is_over: statuses.iter().any(|status| status.is_over),
+            statuses,
+        }
+    }
+
+    /// Takes from all limits or from none. Returns an answer for each limit that is asked.
+    fn take_all(&self, asked: &[Option<Asked<'_>>]) -> Vec<Result<(), Denied>> {
+        let limits: Vec<_> = asked.iter().flatten().collect();
+        if let [only] = *limits {
+            return vec![only.take()];
+        }
+        let lock = &self.several;
+        // It guards no data that a panic could leave half changed.
+        let _one_at_a_time = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers: Vec<_> = limits.iter().map(|limit| limit.look()).collect();
+        let refuses = |(limit, answer): (&&Asked<'_>, &Result<(), Denied>)| {
+            answer.is_err() && !limit.rule.is_shadow()
+        };
+        if limits.iter().zip(&answers).any(refuses) {
+            return answers;
+        }
+        for place in 0..limits.len() {
+            if answers[place].is_err() {
+                continue;
+            }
+            answers[place] = limits[place].take();
+            // A request for a single limit was faster, or the same key is asked twice.
+            if answers[place].is_err() && !limits[place].rule.is_shadow() {
+                let taken = limits.iter().zip(&answers).take(place);
+                let taken = taken.filter(|(_, answer)| answer.is_ok());
+                taken.for_each(|(limit, _)| limit.give_back());
+                break;
+            }
+        }
+        answers
+    }
+
+    /// Decides about `n` tokens of a limit by its name or id, and a key.
+    ///
+    /// The key is the value of the only entry that the limit leaves open. A limit for all has the empty key. If `n` is 0, nothing
+    /// is taken.
+    ///
+    /// ```
+    /// use flowgate_server::{Config, DecideLimits, DecisionTime};
+    ///
+    /// let text = "{domain: api, descriptors: [{key: user, quota: 2/min}]}";
+    /// let limits = DecideLimits::new(&Config::parse("api", text)?, &DecisionTime::system())?;
+    /// let status = limits.ask("api.user", b"alice", 1).unwrap();
+    /// assert_eq!((status.is_over, status.remaining), (false, 1));
+    /// # Ok::<(), flowgate_server::Problem>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Unknown`] if there is no such limit, or it does not have one open entry.
+    pub fn ask<'a>(&'a self, name: &str, key: &'a [u8], n: u64) -> Result<Status<'a>, Unknown> {
+        let (rule, key) = self.named(name, key)?;
+        if rule.is_unlimited() {
+            return Ok(Status::free(Some(rule)));
+        }
+        let asked = Asked {
+            rule,
+            key,
+            n,
+            own: None,
+        };
+        Ok(asked.status(&asked.take()))
+    }
+
+    /// Calls `look` with a key of a limit, as [`ask`](Self::ask) finds it. `None` if it has no limiter.
+    pub(crate) fn limiter<T>(
+        &self,
+        name: &str,
+        key: &[u8],
+        look: impl FnOnce(&str, &dyn Limiter) -> T,
+    ) -> Option<T> {
+        let (rule, key) = self.named(name, key).ok()?;
+        let table: &Table = rule.table()?;
+        Some(table.limiter(&key, |limiter| look(rule.name(), limiter)))
+    }
+}
+
+/// Removes rules that others replace by name.
+fn replace(rules: &mut [Option<&Rule>]) {
+    let is_replaced = |rules: &[Option<&Rule>], name: &str| {
+        let mut there = rules.iter().flatten();
+        there.any(|rule| rule.replaces().iter().any(|replaced| replaced == name))
+    };
+    if rules
+        .iter()
+        .flatten()
+        .all(|rule| rule.replaces().is_empty())
+    {
+        return;
+    }
+    let is_gone = |rule: &&Rule| rule.own_name().is_some_and(|name| is_replaced(rules, name));
+    let gone: Vec<_> = rules
+        .iter()
+        .map(|rule| rule.as_ref().is_some_and(is_gone))
+        .collect();
+    for (rule, is_gone) in rules.iter_mut().zip(gone) {
+        if is_gone {
+            *rule = None;
+        }
+    }
+}

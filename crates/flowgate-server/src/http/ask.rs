@@ -1,0 +1,35 @@
+//! `POST /v1/ask {"limit": "users", "key": "alice", "n": 1}`
+
+use super::{Question, Reply, Wrong, json_reply, milliseconds, problem};
+use crate::limits::DecideLimits;
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    limit: String,
+    #[serde(default)]
+    key: String,
+    n: Option<u64>,
+}
+
+pub(super) fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
+    let body: Body = serde_json::from_slice(body)
+        .map_err(|error| problem(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let question = Question {
+        limit: &body.limit,
+        key: body.key.as_bytes(),
+        n: body.n.unwrap_or(1),
+        deny: StatusCode::TOO_MANY_REQUESTS,
+    };
+    question.answer(limits, |status| {
+        let value = json!({
+            "limit": status.limit,
+            "remaining": status.remaining,
+            "reset_after_ms": milliseconds(status.reset_after),
+        });
+        json_reply(StatusCode::OK, &value)
+    })
+}

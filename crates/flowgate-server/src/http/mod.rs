@@ -1,0 +1,230 @@
+//! The door of HTTP/1.1 and HTTP/2.
+
+mod ask;
+mod auth;
+mod json;
+mod query;
+
+use crate::bounds::{MAX_MESSAGE, ServerBounds};
+use crate::limits::{DecideLimits, Unknown};
+use crate::token::Token;
+use flowgate_tower::Headers;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::json;
+use std::sync::{Arc, RwLock};
+use tokio::time::timeout;
+
+type Reply = Response<Full<Bytes>>;
+
+/// What a request is answered from.
+pub(crate) struct Site {
+    pub(crate) limits: Arc<RwLock<Arc<DecideLimits>>>,
+    pub(crate) token: Option<Token>,
+    pub(crate) bounds: ServerBounds,
+}
+
+impl Site {
+    /// Answers a request. Everything that can be wrong with it is an answer, too.
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Reply {
+        let (head, body) = request.into_parts();
+        let answer = self.route(&head, body).await;
+        answer.unwrap_or_else(Wrong::reply)
+    }
+
+    async fn route(&self, head: &Parts, body: Incoming) -> Result<Reply, Wrong> {
+        let is_get = head.method == Method::GET || head.method == Method::HEAD;
+        let is_post = head.method == Method::POST;
+        match head.uri.path() {
+            "/healthz" | "/readyz" if is_get => Ok(text(StatusCode::OK, "ok\n")),
+            "/json" if is_post => {
+                self.check(head)?;
+                let body = self.body(body).await?;
+                json::answer(&self.limits(), &body)
+            }
+            "/v1/ask" if is_post => {
+                self.check(head)?;
+                let body = self.body(body).await?;
+                ask::answer(&self.limits(), &body)
+            }
+            "/auth" if is_get => {
+                self.check(head)?;
+                auth::answer(&self.limits(), head.uri.query().unwrap_or_default())
+            }
+            "/healthz" | "/readyz" | "/auth" => Err(not_allowed("GET")),
+            "/json" | "/v1/ask" => Err(not_allowed("POST")),
+            _ => Err(problem(
+                StatusCode::NOT_FOUND,
+                "no such path: write /json, /v1/ask, /auth, /healthz or /readyz",
+            )),
+        }
+    }
+
+    /// Checks the token of the client.
+    fn check(&self, head: &Parts) -> Result<(), Wrong> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let given = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let is_it = |given: &[u8]| {
+            let given = given.split_at_checked(7);
+            given.is_some_and(|(scheme, given)| {
+                scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(given)
+            })
+        };
+        if given.is_some_and(is_it) {
+            return Ok(());
+        }
+        let wrong = problem(
+            StatusCode::UNAUTHORIZED,
+            "write `Authorization: Bearer TOKEN`",
+        );
+        Err(wrong.with(WWW_AUTHENTICATE, "Bearer"))
+    }
+
+    async fn body(&self, body: Incoming) -> Result<Bytes, Wrong> {
+        let body = Limited::new(body, MAX_MESSAGE).collect();
+        match timeout(self.bounds.command_time, body).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(_)) => Err(problem(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the body ends early, or is larger than 64 KiB",
+            )),
+            Err(_) => Err(problem(
+                StatusCode::REQUEST_TIMEOUT,
+                "the body did not arrive in time",
+            )),
+        }
+    }
+}
+
+fn text(status: StatusCode, text: &'static str) -> Reply {
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    with_body(status, plain, Bytes::from_static(text.as_bytes()))
+}
+
+fn with_body(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Reply {
+    let mut reply = Response::new(Full::new(body));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, content_type);
+    reply
+}
+
+fn json_reply(status: StatusCode, value: &serde_json::Value) -> Reply {
+    let json = HeaderValue::from_static("application/json");
+    with_body(status, json, value.to_string().into())
+}
+
+/// A request that cannot be answered, and what to write instead.
+struct Wrong {
+    status: StatusCode,
+    detail: String,
+    header: Option<(HeaderName, &'static str)>,
+}
+
+fn problem(status: StatusCode, detail: impl Into<String>) -> Wrong {
+    Wrong {
+        status,
+        detail: detail.into(),
+        header: None,
+    }
+}
+
+fn not_allowed(method: &'static str) -> Wrong {
+    let wrong = problem(StatusCode::METHOD_NOT_ALLOWED, format!("write {method}"));
+    wrong.with(ALLOW, method)
+}
+
+impl Wrong {
+    fn with(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.header = Some((name, value));
+        self
+    }
+
+    /// Problem details (RFC 9457).
+    fn reply(self) -> Reply {
+        let value = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or_default(),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let json = HeaderValue::from_static("application/problem+json");
+        let mut reply = with_body(self.status, json, value.to_string().into());
+        if let Some((name, value)) = self.header {
+            reply
+                .headers_mut()
+                .insert(name, HeaderValue::from_static(value));
+        }
+        reply
+    }
+}
+
+/// A question about one limit: `/v1/ask` and `/auth`.
+struct Question<'a> {
+    limit: &'a str,
+    key: &'a [u8],
+    n: u64,
+    /// The status of a refusal.
+    deny: StatusCode,
+}
+
+impl Question<'_> {
+    /// Decides. The reply has the fields of the limit, and `body` if the request is admitted.
+    fn answer(
+        &self,
+        limits: &DecideLimits,
+        body: impl FnOnce(&crate::Status<'_>) -> Reply,
+    ) -> Result<Reply, Wrong> {
+        let Self {
+            limit,
+            key,
+            n,
+            deny,
+        } = *self;
+        let status = limits.ask(limit, key, n).map_err(|unknown| {
+            let status = match unknown {
+                Unknown::Name => StatusCode::NOT_FOUND,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            problem(status, unknown.to_string())
+        })?;
+        let mut reply = match status.is_over {
+            false => body(&status),
+            true => refusal(&status, deny),
+        };
+        let headers = reply.headers_mut();
+        limits.limiter(limit, key, |name, limiter| {
+            Headers::draft().describe(name, limiter, headers);
+        });
+        if let Some(wait) = status.retry_after.filter(|_| status.is_over) {
+            // Rounded up, and never 0, which would mean "now".
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            headers.insert(RETRY_AFTER, seconds.max(1).into());
+        }
+        Ok(reply)
+    }
+}
+
+/// A refusal as problem details of the draft on RateLimit fields.
+fn refusal(status: &crate::Status<'_>, deny: StatusCode) -> Reply {
+    let name = status.rule.map_or("", |rule| rule.name());
+    let value = json!({
+        "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "title": format!("over the limit `{name}`"),
+        "status": deny.as_u16(),
+        "violated-policies": [name],
+    });
+    let json = HeaderValue::from_static("application/problem+json");
+    with_body(deny, json, value.to_string().into())
+}
+
+/// Milliseconds, rounded up.
+fn milliseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,20 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod bounds;
+mod config;
+mod decision;
+mod http;
+mod limits;
+mod resp;
+mod server;
+mod throttle;
+mod token;
+
+pub use bounds::ServerBounds;
+pub use config::{Config, Problem};
+pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status};
+pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};
+#[doc(hidden)]
+pub use resp::resp_answers;
+pub use server::{DecideServer, Door, Reloader};

@@ -1,0 +1,354 @@
+//! Compiled rules.
+
+mod table;
+mod time;
+mod tree;
+
+pub(crate) use table::{Key, Table};
+pub use time::DecisionTime;
+
+use crate::config::{Allows, Config, Descriptor, Problem, Terms, Unit};
+use crate::decision::DescriptorEntry;
+use crate::throttle::Throttle;
+use flowgate::Quota;
+use std::collections::HashMap;
+use std::collections::hash_map;
+use std::sync::{Arc, Mutex};
+use tree::{Node, Tree};
+
+/// The keys of a limit without `capacity`.
+const CAPACITY: usize = 1_000_000;
+
+/// Rules that can be asked.
+///
+/// [`decide`](Self::decide) answers descriptors, and [`ask`](Self::ask) a limit by its name.
+pub struct DecideLimits {
+    time: DecisionTime,
+    domains: HashMap<Box<str>, Tree>,
+    /// By id and by name. `None`: several rules have that name.
+    names: HashMap<Box<str>, Option<Arc<Rule>>>,
+    pub(crate) throttle: Arc<Throttle>,
+    /// Held while a request takes from several limits.
+    pub(crate) several: Arc<Mutex<()>>,
+}
+
+/// A limit of the configuration.
+#[derive(Debug)]
+pub struct Rule {
+    id: Box<str>,
+    terms: Terms,
+    /// For each entry, whether its value is a part of the key.
+    open: Box<[bool]>,
+    table: Option<Arc<Table>>,
+}
+
+impl Rule {
+    /// Returns the name in the configuration, or else the [id](Self::id).
+    pub fn name(&self) -> &str {
+        self.terms.name.as_deref().unwrap_or(&self.id)
+    }
+
+    /// Returns the domain, the keys and the values, joined with dots: `api.user`, `api.path_/search`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns whether the rule counts, and never refuses.
+    pub fn is_shadow(&self) -> bool {
+        self.terms.is_shadow
+    }
+
+    pub(crate) fn replaces(&self) -> &[String] {
+        &self.terms.replaces
+    }
+
+    pub(crate) fn own_name(&self) -> Option<&str> {
+        self.terms.name.as_deref()
+    }
+
+    pub(crate) fn allow_override(&self) -> bool {
+        self.terms.allow_override
+    }
+
+    pub(crate) fn table(&self) -> Option<&Table> {
+        self.table.as_deref()
+    }
+
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.terms.allows == Allows::Everything
+    }
+
+    /// Returns the requests per unit, as envoyproxy/ratelimit reports them. `None` for the unit: the quota is of no such unit.
+    pub(crate) fn per_unit(&self) -> Option<(u64, Option<Unit>)> {
+        match self.terms.allows {
+            Allows::Everything => None,
+            Allows::Nothing { unit } => Some((0, Some(unit))),
+            Allows::Windows { count, unit } => Some((count.into(), Some(unit))),
+            Allows::Quota { quota, .. } => Some(per_unit(&quota)),
+            Allows::TwoQuotas(quotas) => quotas.as_slice().first().map(per_unit),
+        }
+    }
+
+    /// Returns the key for the entries of a descriptor.
+    pub(crate) fn key<'a>(&'a self, entries: &'a [DescriptorEntry<'a>]) -> Key<'a> {
+        let open = &*self.open;
+        Key::Path { entries, open }
+    }
+
+    /// Returns the key for the only open value.
+    fn key_of_value<'a>(&self, value: &'a [u8]) -> Result<Key<'a>, Unknown> {
+        match self.open.iter().filter(|open| **open).count() {
+            0 if value.is_empty() => Ok(Key::Nothing),
+            0 => Err(Unknown::NoKey),
+            1 => Ok(Key::Value(value)),
+            several => Err(Unknown::SeveralKeys(several)),
+        }
+    }
+}
+
+/// A quota per second, minute and so on; or else its burst.
+pub(crate) fn per_unit(quota: &Quota) -> (u64, Option<Unit>) {
+    let is_it = |unit: &Unit| unit.length() == quota.period();
+    match Unit::ALL.into_iter().find(is_it) {
+        Some(unit) => (quota.count(), Some(unit)),
+        None => (quota.max_burst(), None),
+    }
+}
+
+/// Why no rule was found by a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unknown {
+    /// No limit has this name.
+    Name,
+    /// Several limits have this name.
+    Ambiguous,
+    /// The limit has one count for all, and a key was given.
+    NoKey,
+    /// The limit needs this number of values as a key.
+    SeveralKeys(usize),
+}
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name => f.write_str("no limit has this name"),
+            Self::Ambiguous => {
+                f.write_str("several limits have this name; write the id, such as api.user")
+            }
+            Self::NoKey => f.write_str("this limit has no keys; write an empty key"),
+            Self::SeveralKeys(count) => {
+                write!(
+                    f,
+                    "this limit needs {count} values as a key; ask with descriptors"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+impl DecideLimits {
+    /// Compiles a configuration. All memory for keys is allocated here.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Problem`] if a limit cannot be kept: a quota out of range, or not enough memory for its keys.
+    pub fn new(config: &Config, time: &DecisionTime) -> Result<Self, Problem> {
+        let throttle = Throttle::new(CAPACITY, time)
+            .map_err(|error| Problem::new("CL.THROTTLE", None, error.to_string()))?;
+        Self::compile(config, time.clone(), Arc::new(throttle), None)
+    }
+
+    /// Compiles another configuration in place of this one. What was taken stays taken.
+    ///
+    /// A limit is the same if its domain, keys and values are. A limit whose algorithm, capacity or kind of key is another one
+    /// begins anew. Nothing changes if there is an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Problem`] for the reasons of [`new`](Self::new).
+    pub fn reloaded(&self, config: &Config) -> Result<Self, Problem> {
+        let throttle = Arc::clone(&self.throttle);
+        let limits = Self::compile(config, self.time.clone(), throttle, Some(self))?;
+        for rule in limits.rules() {
+            let Some(before) = self.rule_of(&rule.id) else {
+                continue;
+            };
+            if before.terms.allows != rule.terms.allows
+                && let (Some(old), Some(new)) = (&before.table, &rule.table)
+                && Arc::ptr_eq(old, new)
+            {
+                // Compiling has tried it on a table of its own.
+                let _ = new.set_quotas(&rule.terms.allows);
+            }
+        }
+        Ok(limits)
+    }
+
+    fn compile(
+        config: &Config,
+        time: DecisionTime,
+        throttle: Arc<Throttle>,
+        before: Option<&Self>,
+    ) -> Result<Self, Problem> {
+        let mut limits = Self {
+            time,
+            domains: HashMap::new(),
+            names: HashMap::new(),
+            throttle,
+            several: before.map_or_else(Arc::default, |before| Arc::clone(&before.several)),
+        };
+        for domain in &config.domains {
+            let mut compiler = Compiler {
+                limits: &mut limits,
+                before,
+                file: &domain.file,
+            };
+            let tree = compiler.tree(&domain.descriptors, &domain.name, &[])?;
+            limits.domains.insert(domain.name.as_str().into(), tree);
+        }
+        Ok(limits)
+    }
+
+    pub(crate) fn find(&self, domain: &str, entries: &[DescriptorEntry<'_>]) -> Option<&Rule> {
+        Some(self.domains.get(domain)?.find(entries)?)
+    }
+
+    /// Returns a rule and a key of it, by name.
+    pub(crate) fn named<'a>(
+        &self,
+        name: &str,
+        value: &'a [u8],
+    ) -> Result<(&Rule, Key<'a>), Unknown> {
+        let rule = self.names.get(name).ok_or(Unknown::Name)?;
+        let rule = rule.as_ref().ok_or(Unknown::Ambiguous)?;
+        Ok((rule, rule.key_of_value(value)?))
+    }
+
+    fn rule_of(&self, id: &str) -> Option<&Arc<Rule>> {
+        self.names.get(id)?.as_ref()
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        let named = self.names.iter();
+        let named = named.filter_map(|(name, rule)| Some((name, rule.as_ref()?)));
+        // Each is there by its id, and perhaps by a name.
+        let by_id = named.filter(|(name, rule)| **name == rule.id);
+        by_id.map(|(_, rule)| rule)
+    }
+
+    /// Returns the number of rules.
+    pub fn len(&self) -> usize {
+        self.rules().count()
+    }
+
+    /// Returns whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the bytes of memory for keys.
+    pub fn bytes(&self) -> usize {
+        let of = |rule: &Arc<Rule>| rule.table.as_ref().map_or(0, |table| table.bytes());
+        self.rules().map(of).sum::<usize>() + self.throttle.bytes()
+    }
+}
+
+struct Compiler<'a> {
+    limits: &'a mut DecideLimits,
+    before: Option<&'a DecideLimits>,
+    file: &'a str,
+}
+
+impl Compiler<'_> {
+    fn tree(&mut self, list: &[Descriptor], above: &str, open: &[bool]) -> Result<Tree, Problem> {
+        let mut tree = Tree::default();
+        for descriptor in list {
+            let Descriptor { key, value, .. } = descriptor;
+            let id = match value {
+                Some(value) => format!("{above}.{key}_{value}"),
+                None => format!("{above}.{key}"),
+            };
+            let is_pattern = value.as_ref().is_none_or(|value| value.contains('*'));
+            let mut open = open.to_vec();
+            open.push(is_pattern && !descriptor.is_shared);
+            let rule = match &descriptor.terms {
+                Some(terms) => Some(self.rule(descriptor, terms, &id, &open)?),
+                None => None,
+            };
+            let children = self.tree(&descriptor.children, &id, &open)?;
+            tree.add(key, value.as_deref(), Node { rule, children });
+        }
+        Ok(tree)
+    }
+
+    fn rule(
+        &mut self,
+        descriptor: &Descriptor,
+        terms: &Terms,
+        id: &str,
+        open: &[bool],
+    ) -> Result<Arc<Rule>, Problem> {
+        let problem = |what: String| Problem::new(self.file, Some(descriptor.place), what);
+        let has_keys = open.contains(&true);
+        let capacity = match has_keys {
+            true => terms.capacity.unwrap_or(CAPACITY),
+            false => 1,
+        };
+        let fresh = |capacity| {
+            let table = Table::new(&terms.allows, capacity, &self.limits.time);
+            table.map_err(|error| problem(error.to_string()))
+        };
+        let before = self.before.and_then(|before| before.rule_of(id));
+        let kept = before
+            .filter(|before| *before.open == *open && is_alike(&before.terms, terms))
+            .and_then(|before| before.table.as_ref())
+            .filter(|table| table.capacity() == capacity);
+        let table = match kept {
+            Some(table) => {
+                fresh(1)?;
+                Some(Arc::clone(table))
+            }
+            None => fresh(capacity)?.map(Arc::new),
+        };
+        let rule = Arc::new(Rule {
+            id: id.into(),
+            terms: terms.clone(),
+            open: open.into(),
+            table,
+        });
+        let names = &mut self.limits.names;
+        if names.insert(id.into(), Some(Arc::clone(&rule))).is_some() {
+            let what = format!("another limit has the id `{id}`; give one of them another key");
+            return Err(problem(what));
+        }
+        if let Some(name) = rule.own_name().filter(|name| *name != id) {
+            match names.entry(name.into()) {
+                hash_map::Entry::Vacant(place) => _ = place.insert(Some(Arc::clone(&rule))),
+                hash_map::Entry::Occupied(mut place) => _ = place.insert(None),
+            }
+        }
+        Ok(rule)
+    }
+}
+
+/// Returns whether a table of `before` can keep `now`, with another quota.
+fn is_alike(before: &Terms, now: &Terms) -> bool {
+    match (before.allows, now.allows) {
+        (Allows::Windows { unit: before, .. }, Allows::Windows { unit: now, .. }) => before == now,
+        (Allows::Quota { kind: before, .. }, Allows::Quota { kind: now, .. }) => before == now,
+        (Allows::TwoQuotas(_), Allows::TwoQuotas(_)) => true,
+        _ => false,
+    }
+}
+
+impl std::fmt::Debug for DecideLimits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Limits")
+            .field("len", &self.len())
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}

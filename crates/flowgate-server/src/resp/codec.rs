@@ -1,0 +1,211 @@
+//! RESP2 and RESP3: commands in, replies out.
+
+use crate::bounds::MAX_MESSAGE;
+use std::ops::Range;
+
+/// The most words of a command.
+const MAX_WORDS: usize = 64;
+/// The longest line that is not a word: a length, or a command without lengths.
+const MAX_LINE: usize = 4 << 10;
+
+/// What the beginning of the received bytes is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Parsed {
+    /// More bytes are needed.
+    Incomplete,
+    /// A command of this many bytes. Its words are where the parser was told to put them; there may be none.
+    Command(usize),
+    /// The stream cannot be understood any further.
+    Broken(&'static str),
+}
+
+/// Reads one command. `words` receives the places of its words.
+pub(super) fn parse(input: &[u8], words: &mut Vec<Range<usize>>) -> Parsed {
+    words.clear();
+    let result = match input.first() {
+        None => return Parsed::Incomplete,
+        Some(b'*') => array(input, words),
+        Some(_) => inline(input, words),
+    };
+    match result {
+        Ok(length) => Parsed::Command(length),
+        // What is incomplete now and too long already will never be complete.
+        Err(None) if input.len() > MAX_MESSAGE => Parsed::Broken("too big a command"),
+        Err(None) => Parsed::Incomplete,
+        Err(Some(why)) => Parsed::Broken(why),
+    }
+}
+
+/// `None`: more bytes are needed.
+type Why = Option<&'static str>;
+
+/// `*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n`
+fn array(input: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, Why> {
+    let (count, mut place) = number(input, 1, "invalid multibulk length")?;
+    let count = match count {
+        // As in Redis, an empty command is none.
+        ..=0 => 0,
+        1.. if count as usize <= MAX_WORDS => count as usize,
+        _ => return Err(Some("too many words")),
+    };
+    for _ in 0..count {
+        match input.get(place) {
+            None => return Err(None),
+            Some(b'$') => {}
+            Some(_) => return Err(Some("expected '$'")),
+        }
+        let (length, begin) = number(input, place + 1, "invalid bulk length")?;
+        let length = match usize::try_from(length) {
+            Ok(length) if length <= MAX_MESSAGE => length,
+            _ => return Err(Some("invalid bulk length")),
+        };
+        let end = begin + length;
+        match input.get(end..end + 2) {
+            None => return Err(None),
+            Some(b"\r\n") => {}
+            Some(_) => return Err(Some("expected CRLF after a bulk string")),
+        }
+        if end > MAX_MESSAGE {
+            return Err(Some("too big a command"));
+        }
+        words.push(begin..end);
+        place = end + 2;
+    }
+    Ok(place)
+}
+
+/// Reads a whole number and the end of its line.
+fn number(input: &[u8], begin: usize, what: &'static str) -> Result<(i64, usize), Why> {
+    /// A sign and 19 digits.
+    const LONGEST: usize = 20;
+    let rest = &input[begin..];
+    let Some(length) = rest
+        .iter()
+        .take(LONGEST + 1)
+        .position(|&byte| byte == b'\r')
+    else {
+        return Err((rest.len() > LONGEST).then_some(what));
+    };
+    match rest.get(length + 1) {
+        None => return Err(None),
+        Some(b'\n') => {}
+        Some(_) => return Err(Some(what)),
+    }
+    let number = integer(&rest[..length]).ok_or(Some(what))?;
+    Ok((number, begin + length + 2))
+}
+
+/// Reads a decimal integer, without a plus sign or spaces.
+pub(super) fn integer(text: &[u8]) -> Option<i64> {
+    match text {
+        [b'-' | b'0'..=b'9', ..] => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Words between spaces, as people type them.
+fn inline(input: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, Why> {
+    let line = input.iter().take(MAX_LINE).position(|&byte| byte == b'\n');
+    let Some(end) = line else {
+        return Err((input.len() >= MAX_LINE).then_some("too big inline request"));
+    };
+    let mut begin = None;
+    for (place, byte) in input[..=end].iter().enumerate() {
+        match (byte.is_ascii_whitespace(), begin) {
+            (false, None) => begin = Some(place),
+            (true, Some(first)) => {
+                words.push(first..place);
+                begin = None;
+            }
+            _ => {}
+        }
+        if words.len() > MAX_WORDS {
+            return Err(Some("too many words"));
+        }
+    }
+    Ok(end + 1)
+}
+
+/// Replies of one connection, in its version of the protocol.
+#[derive(Debug)]
+pub(super) struct Replies {
+    pub(super) bytes: Vec<u8>,
+    pub(super) is_resp3: bool,
+}
+
+impl Replies {
+    pub(super) fn new() -> Self {
+        Self {
+            bytes: Vec::new(),
+            is_resp3: false,
+        }
+    }
+
+    fn head(&mut self, kind: u8, number: i64) {
+        self.bytes.push(kind);
+        if number < 0 {
+            self.bytes.push(b'-');
+        }
+        // From the last digit to the first.
+        let mut digits = [0; 20];
+        let mut place = digits.len();
+        let mut rest = number.unsigned_abs();
+        loop {
+            place -= 1;
+            digits[place] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.bytes.extend_from_slice(&digits[place..]);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn simple(&mut self, text: &str) {
+        self.bytes.push(b'+');
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    /// An error. The first word says of which kind it is.
+    pub(super) fn error(&mut self, text: &str) {
+        self.bytes.push(b'-');
+        // A line ends where another one begins.
+        let line = text
+            .bytes()
+            .map(|byte| if byte < b' ' { b' ' } else { byte });
+        self.bytes.extend(line);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn integer(&mut self, number: i64) {
+        self.head(b':', number);
+    }
+
+    pub(super) fn bulk(&mut self, bytes: &[u8]) {
+        self.head(b'$', bytes.len() as i64);
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub(super) fn null(&mut self) {
+        self.bytes.extend_from_slice(match self.is_resp3 {
+            true => b"_\r\n",
+            false => b"$-1\r\n",
+        });
+    }
+
+    /// A list of `length` replies, which follow.
+    pub(super) fn list(&mut self, length: usize) {
+        self.head(b'*', length as i64);
+    }
+
+    /// A map of `length` keys and values, which follow. In RESP2, a list.
+    pub(super) fn map(&mut self, length: usize) {
+        match self.is_resp3 {
+            true => self.head(b'%', length as i64),
+            false => self.list(2 * length),
+        }
+    }
+}

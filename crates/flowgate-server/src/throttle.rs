@@ -1,0 +1,56 @@
+//! The keys of `CL.THROTTLE`: the quota is in the request.
+
+use crate::limits::DecisionTime;
+use flowgate::{Keyed, KeyedError, Quota, TokenBucket};
+use std::time::Duration;
+
+/// Token buckets whose quota the caller names.
+#[derive(Debug)]
+pub(crate) struct Throttle(Keyed<TokenBucket>);
+
+/// redis-cell's answer, in its units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Throttled {
+    pub(crate) is_limited: bool,
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) reset_after: Duration,
+}
+
+impl Throttle {
+    pub(crate) fn new(capacity: usize, time: &DecisionTime) -> Result<Self, KeyedError> {
+        // Every request names its own.
+        let keys = Keyed::token_bucket(Quota::per_second(1));
+        let keys = keys.clock(time.clock().clone()).max_waiting_keys(0);
+        Ok(Self(keys.capacity(capacity)?))
+    }
+
+    /// Takes `n` tokens of `key`, whose bucket holds `max_burst` + 1 and gains `count` in each `period`.
+    pub(crate) fn take(
+        &self,
+        key: &[u8],
+        max_burst: u64,
+        (count, period): (u64, Duration),
+        n: u64,
+    ) -> Result<Throttled, KeyedError> {
+        let quota = Quota::new(count, period)?.try_burst(max_burst.saturating_add(1))?;
+        let keys = self.0.with(quota)?;
+        let taken = match n {
+            0 => Ok(()),
+            n => keys.try_acquire_n(key, n),
+        };
+        let seen = keys.snapshot(key);
+        Ok(Throttled {
+            is_limited: taken.is_err(),
+            limit: seen.limit,
+            remaining: seen.remaining,
+            retry_after: taken.err().and_then(|denied| denied.retry_after()),
+            reset_after: seen.reset_after,
+        })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}

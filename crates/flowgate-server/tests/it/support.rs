@@ -1,0 +1,150 @@
+//! What the tests share.
+
+use flowgate::ManualClock;
+use flowgate_server::{
+    Config, DecideLimits, DecideServer, DecisionTime, Descriptor, DescriptorEntry, Door,
+    LimitDecision, Reloader,
+};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+/// Limits on a clock that the test sets. It begins at the beginning of a year.
+pub struct Bench {
+    pub limits: DecideLimits,
+    pub clock: ManualClock,
+}
+
+/// A descriptor, as `user=alice path=/a`.
+pub fn entries(text: &str) -> Vec<DescriptorEntry<'_>> {
+    text.split_whitespace()
+        .map(|word| {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            DescriptorEntry {
+                key,
+                value: value.as_bytes(),
+            }
+        })
+        .collect()
+}
+
+impl Bench {
+    pub fn new(text: &str) -> Self {
+        let clock = ManualClock::new();
+        // 1970 has 365 days, so this is the beginning of a year, and not of a week or a month of 30 days.
+        clock.advance(Duration::from_secs(365 * 86_400));
+        let config = Config::parse("test.yaml", text).unwrap();
+        let limits = DecideLimits::new(&config, &DecisionTime::from_epoch(&clock)).unwrap();
+        Self { limits, clock }
+    }
+
+    /// Asks with one descriptor and one hit. Returns whether it is refused.
+    pub fn is_over(&self, domain: &str, descriptor: &str) -> bool {
+        self.ask(domain, &[descriptor], 1, |decision| decision.is_over)
+    }
+
+    /// Asks `times` times with one descriptor, and returns how often it is admitted.
+    pub fn admitted(&self, domain: &str, descriptor: &str, times: usize) -> usize {
+        (0..times)
+            .filter(|_| !self.is_over(domain, descriptor))
+            .count()
+    }
+
+    pub fn ask<T>(
+        &self,
+        domain: &str,
+        descriptors: &[&str],
+        hits: u64,
+        look: impl FnOnce(&LimitDecision<'_>) -> T,
+    ) -> T {
+        let all: Vec<_> = descriptors.iter().map(|text| entries(text)).collect();
+        let of = |entries| Descriptor {
+            entries,
+            ..Descriptor::default()
+        };
+        let descriptors: Vec<_> = all.iter().map(|entries| of(entries)).collect();
+        look(&self.limits.decide(domain, &descriptors, hits))
+    }
+}
+
+/// A server on free ports, ended when dropped.
+pub struct Running {
+    pub resp: SocketAddr,
+    pub http: SocketAddr,
+    pub reloader: Reloader,
+    end: Option<oneshot::Sender<()>>,
+    runtime: Option<Runtime>,
+}
+
+impl Running {
+    pub fn new(text: &str, set: impl FnOnce(DecideServer) -> DecideServer) -> Self {
+        let config = Config::parse("test.yaml", text).unwrap();
+        let mut server = set(DecideServer::new(
+            DecideLimits::new(&config, &DecisionTime::system()).unwrap(),
+        ));
+        let free = SocketAddr::from(([127, 0, 0, 1], 0));
+        let resp = server.listen(Door::Resp, free).unwrap();
+        let http = server.listen(Door::Http, free).unwrap();
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(2).enable_all().build().unwrap();
+        let (end, ended) = oneshot::channel();
+        let reloader = server.reloader();
+        runtime.spawn(server.run(async { drop(ended.await) }));
+        let (end, runtime) = (Some(end), Some(runtime));
+        Self {
+            resp,
+            http,
+            reloader,
+            end,
+            runtime,
+        }
+    }
+
+    /// Tells the server to end.
+    pub fn end(&mut self) {
+        drop(self.end.take());
+    }
+
+    /// Sends bytes to the door of RESP, says that no more will come, and returns all answers.
+    pub fn resp(&self, input: &[u8]) -> String {
+        let mut stream = connect(self.resp);
+        stream.write_all(input).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        rest(stream)
+    }
+
+    /// Sends a request that says `connection: close`, and returns the answer.
+    pub fn http(&self, request: &str) -> String {
+        let mut stream = connect(self.http);
+        // The server may answer before it has read everything.
+        let _ = stream.write_all(request.as_bytes());
+        rest(stream)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Reads until the server closes.
+fn rest(mut stream: TcpStream) -> String {
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers);
+    String::from_utf8_lossy(&answers).into_owned()
+}
+
+/// Connects. A read that takes a minute fails.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    stream
+}
