@@ -9,6 +9,7 @@
 #   load.txt      cargo run --release -- load --rate 1000/s --duration 5s
 #   verify.json   flowgate serve --limiter 'token 100/s burst 20' --listen 18080 &
 #                 flowgate verify http://127.0.0.1:18080/ --expect '100/s burst 20' --json verify.json
+#   clients.json  in bench/, after ./setup.sh: cargo run --release --locked -p flowgate-bench-clients -- pace --json clients.json
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/tools.sh

@@ -124,11 +124,9 @@ fn run(arguments: Arguments) -> Result<(), String> {
     }
     println!();
     goals.iter().for_each(|goal| println!("{goal}"));
-    let disturbances = [
-        pace::disturbance(&pace),
-        throughput::disturbance(&throughput),
-    ];
-    for disturbance in disturbances.iter().flatten() {
+    let mut disturbances = pace::disturbances(&pace);
+    disturbances.extend(throughput::disturbance(&throughput));
+    for disturbance in disturbances {
         println!("DISTURBED, do not quote: {disturbance}");
     }
     if quick {

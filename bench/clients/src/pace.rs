@@ -322,15 +322,19 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Returns a message if the run was noisy: even the spinning thread missed its times.
-pub fn disturbance(rows: &[Row]) -> Option<String> {
+/// Returns a message for each rate at which even the spinning thread missed its times.
+///
+/// Rates are measured one after the other, so the rows of the others are not affected.
+pub fn disturbances(rows: &[Row]) -> Vec<String> {
     const CALM_US: f64 = 100.0;
-    let mut spinning = rows.iter().filter(|row| row.subject == NOBODY);
-    spinning.find_map(|row| {
+    let spinning = rows.iter().filter(|row| row.subject == NOBODY);
+    let noisy = spinning.filter_map(|row| {
         let p99 = row.median(|pace| pace.error_us.p99)?;
         let rate = row.rate;
-        (p99 > CALM_US).then(|| format!("spinning at {rate}/s, 99 % of errors up to {p99:.1} us"))
-    })
+        (p99 > CALM_US)
+            .then(|| format!("the rows of {rate}/s: spinning, 99 % of errors up to {p99:.1} us"))
+    });
+    noisy.collect()
 }
 
 /// How ours failed.

@@ -10,6 +10,7 @@
 //! | `fleet-outage.svg`: an outage of a store | three processes of a fleet, on a manual clock |
 //! | `load.svg`: the terminal of `flowgate load` | `load.txt`, the output of a real run |
 //! | `verify.svg`: what `flowgate verify` found | `verify.json`, the record of a real run |
+//! | `clients.svg`: how evenly load clients send | `clients.json`, the record of a real run |
 //!
 //! The same sources make the same files, bit for bit. The pictures are in `docs/pictures`. Those of limiters are also in
 //! `crates/flowgate/src/guide/pictures`, and that of the fleet in `crates/flowgate-fleet/src/guide/pictures`, as text that the documentation includes: a page of rustdoc can load no
@@ -61,7 +62,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let found = serde_json::from_slice(&std::fs::read(folder.join("verify.json"))?)?;
     let picture = Picture::new("flowgate verify: the most admitted in any interval");
-    write(&folder.join("verify.svg"), &picture.chart(envelope(&found)))
+    write(&folder.join("verify.svg"), &picture.chart(envelope(&found)))?;
+
+    let clients = serde_json::from_slice(&std::fs::read(folder.join("clients.json"))?)?;
+    write(&folder.join("clients.svg"), &evenness(&clients))
 }
 
 /// The characters of an SVG file that need no escape in an address, in Markdown and in HTML.
@@ -312,6 +316,96 @@ fn envelope(found: &Found) -> Chart {
     .names("length of the interval", "requests")
     .layer(Layer::area(name, Look::GRAY, [limit]))
     .layer(Layer::dots("admitted", Look::BLUE, [admitted.collect()]))
+}
+
+/// What of the record of `flowgate-bench-clients pace --json` is drawn.
+#[derive(Deserialize)]
+struct Clients {
+    pace: Vec<Sender>,
+}
+
+/// One client at one rate.
+#[derive(Deserialize)]
+struct Sender {
+    subject: String,
+    rate: u32,
+    rounds: Vec<Round>,
+}
+
+#[derive(Deserialize)]
+struct Round {
+    error_us: ArrivalError,
+}
+
+/// How far the arrivals are from an even grid, in microseconds.
+#[derive(Clone, Copy, Deserialize)]
+struct ArrivalError {
+    p50: f64,
+    p99: f64,
+}
+
+impl Sender {
+    /// The median over the rounds.
+    fn median(&self, value: impl Fn(ArrivalError) -> f64) -> f64 {
+        let mut values: Vec<f64> = self
+            .rounds
+            .iter()
+            .map(|round| value(round.error_us))
+            .collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    }
+
+    /// The median and the 99th percentile in nanoseconds.
+    fn error_ns(&self) -> [f64; 2] {
+        [
+            self.median(|error| error.p50),
+            self.median(|error| error.p99),
+        ]
+        .map(|us| us * 1e3)
+    }
+}
+
+/// How far the requests of each client arrive from an even grid: one chart for each rate.
+///
+/// A rate at which other load disturbed even a spinning thread is not drawn.
+fn evenness(clients: &Clients) -> Picture {
+    const CALM_NS: f64 = 100e3;
+    let spinning = clients
+        .pace
+        .iter()
+        .filter(|sender| sender.subject.starts_with("nobody"));
+    let calm = spinning.filter(|sender| sender.error_ns()[1] <= CALM_NS);
+    let rates: Vec<u32> = calm.map(|sender| sender.rate).collect();
+    let charts = rates.into_iter().map(|rate| {
+        let of_rate = clients.pace.iter().filter(|sender| sender.rate == rate);
+        let senders: Vec<&Sender> = of_rate.filter(|sender| !sender.rounds.is_empty()).collect();
+        let errors = || senders.iter().flat_map(|sender| sender.error_ns());
+        let lowest = errors().fold(f64::INFINITY, f64::min);
+        let x = Axis::log(Unit::Nanos, lowest, errors().fold(0.0, f64::max));
+        let names = senders.iter().map(|sender| {
+            let [median, _] = sender.error_ns();
+            format!("{}: {}", sender.subject, Unit::Nanos.exact(median))
+        });
+        let spreads = |are_ours: bool| {
+            let lines = senders.iter().zip((0..).map(f64::from));
+            let chosen = lines.filter(|(sender, _)| (sender.subject == "flowgate") == are_ours);
+            let spread = |(sender, line): (&&Sender, f64)| {
+                let ends = sender.error_ns();
+                ends.map(|ns| Point::new(ns, line).text(Unit::Nanos.exact(ns)))
+                    .to_vec()
+            };
+            chosen.map(spread).collect::<Vec<_>>()
+        };
+        let title = format!("{rate} requests per second");
+        Chart::new(format!("rate-{rate}"), title, x, Axis::names(names))
+            .names("distance from an even grid: median and 99th percentile", "")
+            .wide()
+            .height(74 + 20 * senders.len() as u32)
+            .layer(Layer::dots("flowgate", Look::BLUE, spreads(true)))
+            .layer(Layer::dots("others", Look::GRAY, spreads(false)))
+    });
+    Picture::new("How evenly the requests of load clients arrive").charts(charts)
 }
 
 /// Writes a file, and prints its name.

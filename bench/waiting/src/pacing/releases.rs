@@ -59,6 +59,10 @@ pub struct Releases {
 /// The limiter did not cause it: the thread, or the whole virtual CPU, was suspended.
 pub const PREEMPTED_US: f64 = 50.0;
 
+/// How far two clocks may differ over one turn. The stopwatch reads the system's clock. The limiter's own clock is steered to that
+/// once a second, and runs a little faster or slower meanwhile.
+const CLOCKS_NS: u64 = 10_000;
+
 /// What the releases come to.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Pace {
@@ -150,7 +154,7 @@ impl Releases {
         let quota = self.ask.quota(burst);
         let seen = self.calls.iter().map(|call| Event {
             invoked_ns: call.joined_ns,
-            returned_ns: call.returned_ns,
+            returned_ns: call.returned_ns + CLOCKS_NS,
             n: 1,
             admitted: true,
         });
