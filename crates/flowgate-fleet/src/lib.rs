@@ -92,6 +92,7 @@ mod error;
 mod fleet;
 pub mod guide;
 mod inspect;
+mod kept;
 mod keys;
 mod leased;
 mod leaser;
@@ -100,6 +101,7 @@ mod link;
 mod local;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod names;
 mod node;
 mod overshoot;
 mod record;
@@ -114,19 +116,22 @@ mod strict;
 mod tally;
 mod terms;
 mod view;
+mod window;
+mod window_builder;
 
 pub use cut_off::CutOff;
 pub use error::FleetError;
 pub use fleet::{Fleet, FleetBuilder, FleetLimitBuilder};
-pub use inspect::{FleetNode, FleetRecord, FleetStore, FleetStoreError};
+pub use inspect::{FleetNode, FleetRecord, FleetStore, FleetStoreError, FleetWindow};
 pub use leased::FleetLeased;
-pub use limit::{Admitted, Ask, FleetKeyed, FleetLimit};
+pub use limit::{Admitted, Ask, FleetKey, FleetKeyed, FleetLimit};
 pub use local::LocalStore;
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use metrics::FleetMetrics;
 pub use overshoot::Overshoot;
 pub use view::{FleetBound, FleetCounts, FleetView};
+pub use window_builder::FleetWindowBuilder;
 
 /// Tests the examples of the README.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! What happens in a run: all of it is drawn from one seed, or written down by a test.
 
 use crate::overshoot::{Lending, Overshoot};
-use crate::terms::Terms;
+use crate::terms::{Kind, Terms};
 use crate::{CutOff, FleetError};
 use fastrand::Rng;
 use flowgate::Quota;
@@ -17,8 +17,9 @@ pub(super) const RHO_PPM: u64 = 1_000;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// The largest rate and burst of all nodes.
+    /// The largest rate and burst of all nodes; of windows, the largest count and the shortest period.
     pub(super) quota: Quota,
+    pub(super) kind: Kind,
     pub(super) nodes: Vec<NodePlan>,
     /// Keys of the limit. Each has a record, and a bound, of its own.
     pub(super) keys: u64,
@@ -182,12 +183,21 @@ fn around(mean_ns: u64) -> RangeInclusive<u64> {
     mean_ns / 2 + 1..=3 * mean_ns / 2
 }
 
+/// The burst and the rate that bound a limit in every interval.
+pub(super) fn bound(kind: Kind, quota: Quota) -> Quota {
+    match kind {
+        Kind::Bucket => quota,
+        _ => quota.burst(2 * quota.count()),
+    }
+}
+
 impl Plan {
     /// A run without faults.
     pub(super) fn calm(quota: &str, nodes: Vec<NodePlan>) -> Self {
         Self {
             seed: 1,
             quota: quota.parse().expect("a quota"),
+            kind: Kind::Bucket,
             nodes,
             keys: 1,
             capacity: 1,
@@ -207,6 +217,32 @@ impl Plan {
             self.quota,
             |[before, after]| if life == 0 { before } else { after },
         )
+    }
+
+    /// The burst and the rate of the theorem.
+    pub(super) fn bound(&self) -> Quota {
+        bound(self.kind, self.quota)
+    }
+
+    /// The same world with windows.
+    pub(super) fn windowed(mut self) -> Self {
+        let mut random = stream(self.seed, 3);
+        let of = |count: u64, period_us: u64| {
+            let window = Quota::new(count, Duration::from_micros(period_us));
+            window.expect("a window")
+        };
+        self.kind = [Kind::Window, Kind::AlignedWindow][random.usize(..2)];
+        let count = self.quota.max_burst();
+        let period_us = [7_000, 50_000, 200_003, 1_000_000, 3_600_000_000][random.usize(..5)];
+        let window = of(count, period_us);
+        self.quota = window;
+        for node in &mut self.nodes {
+            node.quotas = node.quotas.map(|_| {
+                let smaller = of(random.u64(1..=count), period_us * random.u64(1..=3));
+                [[window, smaller], [smaller, window]][random.usize(..2)]
+            });
+        }
+        self
     }
 
     /// The terms of its leases, if it has any.
@@ -358,6 +394,7 @@ impl Plan {
         Self {
             seed,
             quota,
+            kind: Kind::Bucket,
             keys: random.u64(1..=3),
             capacity: random.usize(1..=3),
             timeout_ns,

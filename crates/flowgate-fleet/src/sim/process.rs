@@ -23,6 +23,7 @@ pub(super) struct Process {
     /// Which process it is of those that have had this place.
     pub(super) life: u32,
     pub(super) quota: Quota,
+    terms: Terms,
     pub(super) is_gone: bool,
     pub(super) asleep_until_ns: u64,
     /// Messages to the store, and from it, are lost until then.
@@ -107,6 +108,7 @@ impl Process {
             plan: node_plan,
             life,
             quota,
+            terms: terms(plan, quota),
             is_gone: false,
             asleep_until_ns: 0,
             cut_until_ns: [0; 2],
@@ -157,9 +159,8 @@ impl Process {
 
     /// Returns whether a refusal of `n` units follows from what the store has stated.
     pub(super) fn is_founded(&self, key: u64, n: u64, now_ns: u64) -> bool {
-        let terms = terms(self.quota);
         self.stated.get(&key).is_some_and(|(seen, at_ns)| {
-            at_ns + 1_000 * terms.wait_us(seen.debt, n) > self.local_ns(now_ns)
+            at_ns + 1_000 * self.terms.wait_after(*seen, n) > self.local_ns(now_ns)
         })
     }
 
@@ -169,13 +170,13 @@ impl Process {
     }
 }
 
-fn terms(quota: Quota) -> Terms {
-    Terms::of(quota).expect("the store can count it")
+fn terms(plan: &Plan, quota: Quota) -> Terms {
+    Terms::of_kind(quota, plan.kind).expect("the store can count it")
 }
 
 fn strict(plan: &Plan, node: &NodePlan, quota: Quota, time: &ManualClock) -> Strict {
     let clock = Clock::from(time);
-    let alone = Alone::new(node.cut_off, quota, &clock, plan.capacity);
+    let alone = Alone::of_kind(plan.kind, node.cut_off, quota, &clock, plan.capacity);
     let alone = alone.expect("a share");
-    Strict::new(terms(quota), clock, node.cut_off, alone, plan.capacity)
+    Strict::new(quota, terms(plan, quota), clock, alone, plan.capacity)
 }

@@ -8,6 +8,7 @@ use super::store::{Store, key_of};
 use crate::call::{Call, Failure, Reply};
 use crate::link::LinkState;
 use crate::strict::{Answer, Asked};
+use crate::terms::Kind;
 use fastrand::Rng;
 use flowgate_testkit::promise::TimedGrant;
 use std::collections::BTreeMap;
@@ -507,7 +508,10 @@ impl World<'_> {
             store,
             at_ns: self.now_ns,
             units: units.sum(),
-            healed: reply.healed.div_ceil(call.terms.period),
+            healed: match call.terms.kind {
+                Kind::Bucket => reply.healed.div_ceil(call.terms.period),
+                _ => reply.healed,
+            },
             number,
             knows: knows.map(|(_, number)| *number),
         });
