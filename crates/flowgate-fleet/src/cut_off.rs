@@ -254,7 +254,7 @@ mod tests {
                 alone.set_quota(kind, quota, &Clock::from(&time), 1)
             };
             set("12/h").expect("a share");
-            assert_eq!(admitted(&alone, 9), 1 - usize::from(kind == Kind::Bucket));
+            assert_eq!(admitted(&alone, 9), 1);
             // Less than a token, and back.
             set("3/h").expect("none");
             assert!(alone.is_closed());

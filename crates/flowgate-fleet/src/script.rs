@@ -40,6 +40,7 @@ struct Decision {
     reply: Reply,
     /// The record afterwards.
     after: Option<Kept>,
+    is_written: bool,
 }
 
 /// `len` calls to a bucket that is full at first, mostly near the values at which the answer changes.
@@ -97,6 +98,7 @@ fn history(random: &mut Rng, len: usize) -> Vec<Decision> {
             now_us,
             reply,
             after: stored,
+            is_written: changed.is_some(),
         }
     };
     (0..len).map(decide).collect()
@@ -180,6 +182,7 @@ fn compare(
             now_us,
             reply,
             after,
+            is_written,
             ..
         } = decision;
         let mut expected = vec![reply.seen.at_us, reply.seen.debt, reply.healed];
@@ -196,6 +199,12 @@ fn compare(
             ));
         }
         // What the script has not stored does not expire.
+        if let Some(after) = after
+            && *is_written != (lasts_ms >= 0)
+            && reset_us(after) == 0
+        {
+            return Err(format!("it lasts for {lasts_ms} ms: {is_written}"));
+        }
         if let Some(after) = after
             && lasts_ms >= 0
             && if reset_us(after) > 0 {

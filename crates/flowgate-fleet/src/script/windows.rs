@@ -11,9 +11,10 @@ use fastrand::Rng;
 
 const SCRIPT: &str = include_str!("../window.lua");
 
-const QUOTAS: [&str; 9] = [
+const QUOTAS: [&str; 10] = [
     "1/s",
     "10/s",
+    "10/2s",
     "12/s",
     "50/1500us",
     "1000000/s",
@@ -80,6 +81,7 @@ fn history(random: &mut Rng, len: usize) -> Vec<Decision> {
             now_us,
             reply,
             after: stored,
+            is_written: changed.is_some(),
         }
     };
     (0..len).map(decide).collect()
@@ -110,7 +112,7 @@ const MISTAKES: [(&str, &str); 44] = [
     ("ARGV[3] == '1'", "ARGV[3] ~= '1'"),
     (
         "local used, began, changed, reset = 0, 0, false",
-        "local used, began, changed, reset = 0, 0, true",
+        "local used, began, changed, reset = 1, 0, false",
     ),
     ("aligned and 'a' or 'w'", "aligned and 'w' or 'a'"),
     ("if aligned then at = at - math.fmod(at, period) end", ""),
