@@ -207,9 +207,9 @@ impl Fleet {
         self.builder(name.into(), quota, 100_000)
     }
 
-    /// Returns a builder for a limit of windows: at most the quota's count in each window of the quota's period.
+    /// Returns a builder for a limit of fixed windows.
     ///
-    /// A window begins with its first admission, unless windows are [aligned](FleetWindowBuilder::align_to_wall). The quota has no burst.
+    /// Each window admits at most the quota's count, and lasts for the quota's period. A window begins with its first admission, unless windows are [aligned](FleetWindowBuilder::align_to_wall). The quota has no burst.
     /// In every interval of length t, all processes together are admitted at most `2 × count + count / period × t`.
     ///
     /// ```
@@ -235,7 +235,9 @@ impl Fleet {
         FleetWindowBuilder::new(self.builder(name.into(), quota, 1))
     }
 
-    /// Returns a builder for windows of each key, such as each tenant; see [`window`](Self::window) and [`keyed`](Self::keyed).
+    /// Returns a builder for windows of each key, such as each tenant.
+    ///
+    /// [`window`](Self::window) explains windows, and [`keyed`](Self::keyed) explains keys.
     pub fn keyed_window(
         &self,
         name: impl Into<String>,

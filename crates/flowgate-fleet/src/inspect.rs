@@ -194,7 +194,9 @@ fn node(line: &str) -> Option<FleetNode> {
 }
 
 impl FleetRecord {
-    /// Returns how many units are missing until the limit is full: of a window, those that it has admitted.
+    /// Returns how many units are missing until the limit is full.
+    ///
+    /// Of a window, these are the units that it has admitted.
     pub fn debt(&self) -> f64 {
         match self.kept {
             Kept::Bucket(bucket) => bucket.debt_at(self.now_us) as f64 / bucket.period as f64,
@@ -246,7 +248,7 @@ impl FleetRecord {
         })
     }
 
-    /// Returns how long it takes until the limit is full: of a window, until it ends.
+    /// Returns how long it takes until the limit is full, or its window ends.
     pub fn full_in(&self) -> Duration {
         let wait_us = match self.kept {
             Kept::Bucket(bucket) => bucket.debt_at(self.now_us).div_ceil(bucket.count),
@@ -255,7 +257,9 @@ impl FleetRecord {
         Duration::from_micros(wait_us)
     }
 
-    /// Returns how long ago the record was written, by the store's clock. Of a window, it is how long ago the window began.
+    /// Returns how long ago the record was written, by the store's clock.
+    ///
+    /// Of a window, it is how long ago the window began.
     pub fn age(&self) -> Duration {
         let at_us = match self.kept {
             Kept::Bucket(bucket) => bucket.at_us,

@@ -105,9 +105,9 @@ impl FleetLimit {
         self.0.strict.quota()
     }
 
-    /// Replaces the quota that this process states, for all limits of this name in its fleet.
+    /// Replaces the quota that this process states.
     ///
-    /// It holds from the next call on. What was admitted before still counts: of a bucket, the debt stays; of a window, its count and its
+    /// All limits of this name that were built from the same fleet change. The new quota holds from the next call on. What was admitted before still counts: of a bucket, the debt stays; of a window, its count and its
     /// beginning. Other processes go on with their own quota. While they differ, the largest burst and the largest rate hold.
     ///
     /// ```

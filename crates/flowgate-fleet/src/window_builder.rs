@@ -23,9 +23,9 @@ impl<'a, L> FleetWindowBuilder<'a, L> {
         Self(self.0.when_cut_off(cut_off))
     }
 
-    /// Aligns windows to the store's clock: one begins when its Unix time is a multiple of the period.
+    /// Aligns windows to the store's clock.
     ///
-    /// Minutes, hours and days then begin with those of UTC. Windows follow each other without a gap, whether there are requests or not.
+    /// A window begins when the store's Unix time is a multiple of the period. Minutes, hours and days then begin with those of UTC. Windows follow each other without a gap, whether there are requests or not.
     /// The clocks of the processes do not count.
     ///
     /// ```
