@@ -268,24 +268,34 @@ impl Strict {
 
     /// Returns the call to send, with those that wait for it. Returns `None` if no caller waits any longer.
     pub(crate) fn call(&self, record: Record) -> Option<(Call, Vec<Asker>)> {
-        self.with(record, |state| {
+        let (call, impossible) = self.with(record, |state| {
             let most = state.waiting.len().min(MOST_IN_A_CALL);
             let waiting = state.waiting.drain(..most);
-            let askers: Vec<Asker> = waiting.filter(|asker| !asker.answer.is_closed()).collect();
+            let waiting = waiting.filter(|asker| !asker.answer.is_closed());
+            let terms = self.terms();
+            // The quota may have been replaced since they came.
+            let (askers, impossible): (Vec<Asker>, Vec<Asker>) =
+                waiting.partition(|asker| asker.n <= terms.burst);
             if askers.is_empty() && state.waiting.is_empty() {
                 state.is_calling = false;
-                return None;
+                return (None, impossible);
             }
             state.sent_at = self.clock.now();
-            state.restate(self.terms());
+            state.restate(terms);
             let call = Call {
                 record,
-                terms: state.terms,
+                terms,
                 seen: state.seen,
                 runs: runs(&askers).map(run_of).collect(),
             };
-            Some((call, askers))
-        })
+            (Some((call, askers)), impossible)
+        });
+        for asker in impossible {
+            let answer = Err(Denied::never(asker.n, self.terms().burst));
+            self.tally.answered(&answer);
+            let _ = asker.answer.send(answer);
+        }
+        call
     }
 
     /// Answers those that waited for a call. Returns whether others wait by now, for the next one.
@@ -337,9 +347,6 @@ impl Strict {
             answers.extend((0..run.len() as u64).map(|caller| {
                 if caller < *taken {
                     Ok(Admitted::by_store())
-                } else if n > terms.burst {
-                    // The quota was replaced while this caller waited.
-                    Err(Denied::never(n, terms.burst))
                 } else {
                     Err(Denied::retry_in(wait_after(&terms, reply.seen, n)))
                 }
@@ -648,7 +655,8 @@ mod tests {
         let (again, askers) = strict.call().expect("two wait");
         assert_eq!(again.terms, Terms::of(new).expect("it is exact"));
         assert_eq!(again.seen, seen(0), "in parts of the old quota");
-        strict.answer(askers, reply(again.terms.period, &[0, 1]));
+        assert_eq!(again.runs, [Run::of(1, 1)]);
+        strict.answer(askers, reply(again.terms.period, &[1]));
         let large = large.try_recv().expect("an answer");
         assert!(large.unwrap_err().is_never());
         let wrong = "3/min burst 9007199254740993".parse().expect("a quota");

@@ -123,7 +123,7 @@ impl Facts {
             }
             for ((node, life), alone) in &facts.alone {
                 let local: Vec<_> = alone.iter().map(|[local, _]| *local).collect();
-                let quota = plan.quota_of(*node, *life);
+                let quota = plan.widest_of(*node, *life);
                 let share = share(plan.kind, quota, plan.nodes[*node].cut_off);
                 let share = share.expect("a share of nothing admits nothing");
                 Allowance::new(share).check(&local).map_err(Broke::Share)?;
@@ -188,7 +188,7 @@ impl Facts {
         [stores.lead(self.lead_ns(plan)), of_nodes].map(|mut allowance| {
             for ((node, life), alone) in &facts.alone {
                 let cut_off = plan.nodes[*node].cut_off;
-                let quota = plan.quota_of(*node, *life);
+                let quota = plan.widest_of(*node, *life);
                 let share = share(plan.kind, quota, cut_off).expect("a share");
                 let burst = share.max_burst();
                 let CutOff::Share(of, nodes) = cut_off else {

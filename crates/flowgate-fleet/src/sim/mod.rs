@@ -23,11 +23,13 @@ fn seeds() -> u64 {
     }
 }
 
-/// Every other world has a leased limit, and every fourth one windows.
+/// Every other world has a leased limit, and every fourth one windows. In some of the others, quotas are replaced.
 fn world_of(seed: u64) -> Plan {
     let plan = Plan::random(seed);
     match seed % 4 {
+        0 if seed % 16 == 0 => plan.changing(),
         0 => plan,
+        2 if seed % 16 == 2 => plan.windowed().changing(),
         2 => plan.windowed(),
         _ => plan.clone().leased().unwrap_or(plan),
     }

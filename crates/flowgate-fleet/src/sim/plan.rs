@@ -99,6 +99,8 @@ pub(super) enum Fault {
     },
     /// A process ends, and another one takes its place.
     Restart { node: usize },
+    /// A process replaces its quota, and goes on.
+    SetQuota { node: usize, quota: Quota },
     /// The store closes all connections.
     Reset,
     /// The store refuses all calls for this time, because its memory is full.
@@ -183,6 +185,19 @@ fn around(mean_ns: u64) -> RangeInclusive<u64> {
     mean_ns / 2 + 1..=3 * mean_ns / 2
 }
 
+/// Returns a quota that allows no more.
+fn smaller(random: &mut Rng, kind: Kind, than: Quota) -> Quota {
+    let count = random.u64(1..=than.count());
+    let smaller = match kind {
+        Kind::Bucket => {
+            let burst = random.u64(1..=than.max_burst());
+            Quota::new(count, than.period()).and_then(|smaller| smaller.try_burst(burst))
+        }
+        _ => Quota::new(count, than.period() * random.u32(1..=3)),
+    };
+    smaller.expect("a smaller quota")
+}
+
 /// The burst and the rate that bound a limit in every interval.
 pub(super) fn bound(kind: Kind, quota: Quota) -> Quota {
     match kind {
@@ -219,6 +234,31 @@ impl Plan {
         )
     }
 
+    /// The most that a process ever states.
+    pub(super) fn widest_of(&self, node: usize, life: u32) -> Quota {
+        let is_set =
+            |fault: &Fault| matches!(fault, Fault::SetQuota { node: of, .. } if *of == node);
+        match self.faults.iter().any(|(_, fault)| is_set(fault)) {
+            true => self.quota,
+            false => self.quota_of(node, life),
+        }
+    }
+
+    /// The same world, in which processes replace their quotas while they run.
+    pub(super) fn changing(mut self) -> Self {
+        let mut random = stream(self.seed, 4);
+        for _ in 0..random.usize(1..=6) {
+            let at_ns = random.u64(..self.end_ns);
+            let node = random.usize(..self.nodes.len());
+            let quota = match random.u8(..3) {
+                0 => self.quota,
+                _ => smaller(&mut random, self.kind, self.quota),
+            };
+            self.faults.push((at_ns, Fault::SetQuota { node, quota }));
+        }
+        self
+    }
+
     /// The burst and the rate of the theorem.
     pub(super) fn bound(&self) -> Quota {
         bound(self.kind, self.quota)
@@ -227,18 +267,15 @@ impl Plan {
     /// The same world with windows.
     pub(super) fn windowed(mut self) -> Self {
         let mut random = stream(self.seed, 3);
-        let of = |count: u64, period_us: u64| {
-            let window = Quota::new(count, Duration::from_micros(period_us));
-            window.expect("a window")
-        };
         self.kind = [Kind::Window, Kind::AlignedWindow][random.usize(..2)];
         let count = self.quota.max_burst();
         let period_us = [7_000, 50_000, 200_003, 1_000_000, 3_600_000_000][random.usize(..5)];
-        let window = of(count, period_us);
+        let window = Quota::new(count, Duration::from_micros(period_us));
+        let window = window.expect("a window");
         self.quota = window;
         for node in &mut self.nodes {
             node.quotas = node.quotas.map(|_| {
-                let smaller = of(random.u64(1..=count), period_us * random.u64(1..=3));
+                let smaller = smaller(&mut random, self.kind, window);
                 [[window, smaller], [smaller, window]][random.usize(..2)]
             });
         }

@@ -23,7 +23,6 @@ pub(super) struct Process {
     /// Which process it is of those that have had this place.
     pub(super) life: u32,
     pub(super) quota: Quota,
-    terms: Terms,
     pub(super) is_gone: bool,
     pub(super) asleep_until_ns: u64,
     /// Messages to the store, and from it, are lost until then.
@@ -40,8 +39,8 @@ pub(super) struct Process {
     pub(super) announced: Vec<u64>,
     pub(super) link: Link,
     pub(super) in_flight: BTreeMap<u64, Batch>,
-    /// What the store has stated of each key, and when that was, by this clock.
-    pub(super) stated: BTreeMap<u64, (Seen, u64)>,
+    /// What the store has stated of each key, by which terms, and when that was, by this clock.
+    pub(super) stated: BTreeMap<u64, (Seen, Terms, u64)>,
 }
 
 /// An attempt to connect takes as long as this many calls at most.
@@ -80,7 +79,8 @@ pub(super) struct Batch {
 /// For whom a call is.
 #[derive(Debug)]
 pub(super) enum Asking {
-    Callers(Vec<Asker>),
+    /// With the terms of their call.
+    Callers(Vec<Asker>, Terms),
     /// When it was sent, by the clock of the process.
     Lease(Timestamp),
     /// A second one, which must not be.
@@ -108,7 +108,6 @@ impl Process {
             plan: node_plan,
             life,
             quota,
-            terms: terms(plan, quota),
             is_gone: false,
             asleep_until_ns: 0,
             cut_until_ns: [0; 2],
@@ -159,14 +158,14 @@ impl Process {
 
     /// Returns whether a refusal of `n` units follows from what the store has stated.
     pub(super) fn is_founded(&self, key: u64, n: u64, now_ns: u64) -> bool {
-        self.stated.get(&key).is_some_and(|(seen, at_ns)| {
-            at_ns + 1_000 * self.terms.wait_after(*seen, n) > self.local_ns(now_ns)
+        self.stated.get(&key).is_some_and(|(seen, terms, at_ns)| {
+            at_ns + 1_000 * terms.wait_after(*seen, n) > self.local_ns(now_ns)
         })
     }
 
-    pub(super) fn note(&mut self, key: u64, reply: &Reply, now_ns: u64) {
+    pub(super) fn note(&mut self, key: u64, terms: Terms, reply: &Reply, now_ns: u64) {
         let at_ns = self.local_ns(now_ns);
-        self.stated.insert(key, (reply.seen, at_ns));
+        self.stated.insert(key, (reply.seen, terms, at_ns));
     }
 }
 

@@ -278,8 +278,8 @@ impl World<'_> {
         let (mut calls, mut asking) = (Vec::new(), Vec::new());
         for key in std::mem::take(&mut node.announced) {
             if let Some((call, askers)) = node.strict.call(record(key)) {
+                asking.push((key, Asking::Callers(askers, call.terms)));
                 calls.push(call);
-                asking.push((key, Asking::Callers(askers)));
             }
         }
         self.call(who, calls, asking);
@@ -554,8 +554,8 @@ impl World<'_> {
 
     fn decided(&mut self, who: Who, key: u64, asking: Asking, outcome: Result<Reply, Failure>) {
         let node = &mut self.nodes[who.0];
-        let askers = match asking {
-            Asking::Callers(askers) => askers,
+        let (askers, terms) = match asking {
+            Asking::Callers(askers, terms) => (askers, terms),
             Asking::SecondLease(sent) => {
                 let lease = node.lease.as_ref().expect("a leased limit");
                 let taken = outcome.map_or(0, |reply| reply.taken.iter().sum());
@@ -569,7 +569,7 @@ impl World<'_> {
             }
         };
         if let Ok(reply) = &outcome {
-            node.note(key, reply, self.now_ns);
+            node.note(key, terms, reply, self.now_ns);
         }
         let others_wait = node.strict.answer(record(key), askers, outcome);
         if others_wait {
@@ -725,6 +725,14 @@ impl World<'_> {
                 let ends_ns = self.plan.nodes[node].ends_ns;
                 self.after(0, Event::Begin(node));
                 self.enter(ends_ns.max(now_ns), Event::End((node, life)));
+            }
+            Fault::SetQuota { node, quota } => {
+                let node = &mut self.nodes[node];
+                node.wind(now_ns);
+                node.strict
+                    .set_quota(quota)
+                    .expect("a quota that can be kept");
+                node.quota = quota;
             }
             Fault::Reset => {
                 for node in 0..self.nodes.len() {
