@@ -448,15 +448,20 @@ const REPLICA: &str = "it is a replica: give the address of the primary, or use 
 
 /// Returns the code of an error, such as `READONLY`.
 ///
-/// Redis 6.2 puts what a script's command returns into an error of the script: `ERR Error running script ...: -READONLY You can't ...`.
+/// Redis 6.2 puts what a script's command returns into an error of the script: `ERR Error running script ...: -READONLY You can't ...`, or
+/// `...: WRONGTYPE Operation ...`.
 pub(crate) fn code_of_error(error: &RedisError) -> Option<&str> {
     let code = error.code()?;
-    let of_script = error.detail().filter(|_| code == "ERR");
-    let of_command = of_script.and_then(|detail| detail.rsplit_once(": -"));
-    match of_command {
-        Some((_, command)) => command.split(' ').next(),
-        None => Some(code),
+    let detail = error.detail().unwrap_or_default();
+    if code != "ERR" || !detail.starts_with("Error running script") {
+        return Some(code);
     }
+    let of_command = detail.rsplit(": ").find_map(|part| {
+        let word = part.trim_start_matches('-').split(' ').next()?;
+        let is_code = word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+        is_code.then_some(word)
+    });
+    of_command.or(Some(code))
 }
 
 fn code_of<T>(reply: &RedisResult<T>) -> Option<&str> {
@@ -530,6 +535,15 @@ mod tests {
                 "-ERR Error running script (call to f_7c3): @user_script:49: @user_script: 49: -READONLY You can't write against a \
                  read only replica.\r\n",
                 "READONLY",
+            ),
+            (
+                "-ERR Error running script (call to f_814): @user_script:6: WRONGTYPE Operation against a key holding the wrong kind of \
+                 value\r\n",
+                "WRONGTYPE",
+            ),
+            (
+                "-ERR Error running script (call to f_814): @user_script:6: attempt to compare nil with number\r\n",
+                "ERR",
             ),
             ("-ERR unknown command - 17\r\n", "ERR"),
             (

@@ -27,7 +27,7 @@ fn seeds() -> u64 {
 fn world_of(seed: u64) -> Plan {
     let plan = Plan::random(seed);
     match seed % 4 {
-        0 if seed % 16 == 0 => plan.changing(),
+        0 if seed.is_multiple_of(16) => plan.changing(),
         0 => plan,
         2 if seed % 16 == 2 => plan.windowed().changing(),
         2 => plan.windowed(),
