@@ -6,7 +6,8 @@ use flowgate_fleet::{
     CutOff, Fleet, FleetError, FleetLimit, FleetStore, FleetStoreError, LocalStore, Overshoot,
 };
 use std::future::Future;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -197,10 +198,11 @@ fn a_name_that_counts_in_another_way_elsewhere_is_an_outage_and_no_refusal() {
 #[ignore = "needs redis-server: ./ci/test"]
 fn c1_a_real_store_keeps_windows_and_is_reminded_of_them() {
     let engine = Engine::start();
+    let time = ManualClock::new();
     let nodes = [0; 2].map(|_| {
-        let fleet = fleet(&engine);
-        let builder = fleet.window("day", quota("6/day"));
-        builder.build().unwrap()
+        let fleet = Fleet::redis(&engine.url()).unwrap().nodes(4).clock(&time);
+        let fleet = fleet.timeout(10 * SECOND).open().unwrap();
+        fleet.window("day", quota("6/day")).build().unwrap()
     });
     let taken: Vec<bool> = (0..8)
         .map(|turn| nodes[turn % 2].ask().block().is_ok())
@@ -214,10 +216,67 @@ fn c1_a_real_store_keeps_windows_and_is_reminded_of_them() {
         "{wait:?}"
     );
     engine.command::<()>("FLUSHALL").unwrap();
-    // A process that remembers nothing would open a window.
-    std::thread::sleep(Duration::from_millis(1_100));
+    // A process that remembers nothing would open a window. This one asks again after a second.
+    time.advance(SECOND);
     assert!(nodes[1].ask().block().is_err());
     assert_eq!(nodes[1].inspect().counts.healed_units, 6);
+}
+
+/// What four processes are admitted of whose quotas one is replaced again and again, and another is never the new one.
+fn admitted_while_quotas_change(limits: &[FleetLimit; 4], quotas: [&str; 2]) -> (u64, Duration) {
+    let start = Instant::now();
+    let admitted = thread::scope(|scope| {
+        let threads = limits.each_ref().map(|limit| {
+            scope.spawn(move || {
+                let mut admitted = 0;
+                for turn in 0..600 {
+                    admitted += u64::from(limit.ask().block().is_ok());
+                    let is_steady = std::ptr::eq(limit, &limits[0]);
+                    if !is_steady && turn % 50 == 0 {
+                        let next = quotas[turn / 50 % 2].parse().expect("a quota");
+                        limit.set_quota(next).expect("a quota that can be kept");
+                    }
+                    // Not too fast for several windows.
+                    thread::sleep(Duration::from_millis(1));
+                }
+                admitted
+            })
+        });
+        threads.map(|thread| thread.join().expect("it ends"))
+    });
+    (admitted.into_iter().sum(), start.elapsed())
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c1_quotas_that_change_in_some_processes_give_the_largest_burst_and_rate_at_most() {
+    let engine = Engine::start();
+    let fleets = [0; 4].map(|_| fleet(&engine));
+    let quotas = ["500/s burst 100", "100/s burst 150"];
+    let buckets = fleets
+        .each_ref()
+        .map(|fleet| fleet.limit("api", quota(quotas[0])).build().unwrap());
+    let (admitted, took) = admitted_while_quotas_change(&buckets, quotas);
+    let most = 150 + 500 * (took.as_millis() as u64 + 1) / 1_000 + 1;
+    assert!((150..=most).contains(&admitted), "{admitted} of {most}");
+
+    let quotas = ["50/100ms", "20/200ms"];
+    let windows = fleets
+        .each_ref()
+        .map(|fleet| fleet.window("window", quota(quotas[0])).build().unwrap());
+    let (admitted, took) = admitted_while_quotas_change(&windows, quotas);
+    let most = 50 * (2 + took.as_millis() as u64 / 100);
+    assert!((100..=most).contains(&admitted), "{admitted} of {most}");
+    let counts = buckets
+        .iter()
+        .chain(&windows)
+        .map(|limit| limit.inspect().counts);
+    assert_eq!(
+        counts
+            .map(|counts| counts.degraded + counts.outages)
+            .sum::<u64>(),
+        0
+    );
 }
 
 #[test]
