@@ -420,9 +420,13 @@ pub(crate) fn foreign(record: Record) -> String {
 
 /// Returns what an error of the store means, and what to do about it.
 pub(crate) fn explain(error: &RedisError) -> String {
-    match hint(error) {
-        Some(hint) => format!("{hint} ({error})"),
-        None => error.to_string(),
+    match (hint(error), code_of_error(error)) {
+        // The rest of the error is long, and about the protocol.
+        (Some(hint), Some(code @ ("NOAUTH" | "WRONGPASS" | "READONLY"))) => {
+            format!("{hint} ({code})")
+        }
+        (Some(hint), _) => format!("{hint} ({error})"),
+        (None, _) => error.to_string(),
     }
 }
 
