@@ -64,7 +64,7 @@
 //! | `FLUSHALL`, or a record is evicted | processes remind it of what they have seen | less than b |
 //! | `SCRIPT FLUSH` | the script is loaded again, within the same call | nothing |
 //! | the store's memory is full | each process decides alone, and asks again after 1 s | shares |
-//! | the store's clock is set back | time goes on from there; a window lasts up to P longer | nothing |
+//! | the store's clock is set back | time goes on from there; an open window ends within 2·P | nothing |
 //! | the store's clock is set ahead by j | what flows back in j flows back now | r·j, at most b |
 //! | an answer is lost, or late | what it granted is lost; nothing is sent twice | shares |
 //! | Sentinel replaces a primary that failed | processes follow when the sentinels name the new one | less than b |
