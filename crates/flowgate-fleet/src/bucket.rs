@@ -46,7 +46,11 @@ impl Bucket {
         let taken = taken.collect();
         let at_us = now_us;
         let reply = Reply {
-            seen: Seen { debt, at_us },
+            seen: Seen {
+                debt,
+                at_us,
+                ..Seen::default()
+            },
             healed,
             taken,
         };
@@ -78,6 +82,11 @@ impl Bucket {
             period,
             reset_us,
         })
+    }
+
+    /// Returns whether it has nothing but the time of a reset, of a limit of any kind.
+    pub(crate) fn is_mark(&self) -> bool {
+        self.reset_us > 0 && (self.debt, self.count, self.period) == (0, 1, 1)
     }
 
     /// Returns what is left of the debt, in parts.
@@ -217,7 +226,7 @@ mod tests {
         let period = small.terms.period;
         small.seen = Seen {
             debt: 100 * period,
-            at_us: 0,
+            ..Seen::default()
         };
         let (reply, _) = Bucket::take(None, 0, &small);
         assert_eq!((reply.healed, reply.taken), (100 * period, vec![0]));
@@ -241,7 +250,7 @@ mod tests {
         one.seen = stored
             .map(|bucket| Seen {
                 debt: bucket.debt,
-                at_us: 0,
+                ..Seen::default()
             })
             .expect("a debt");
         let (kept, _) = Bucket::take(stored, 1_000_000, &one);

@@ -1,5 +1,5 @@
 use crate::record::Record;
-use crate::terms::Terms;
+use crate::terms::{Kind, Terms};
 
 /// What one limit asks the store.
 #[derive(Clone, Debug)]
@@ -15,8 +15,21 @@ pub(crate) struct Call {
 /// A debt, in parts, at a time of the store, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
+    /// Of a window: the units that it has admitted.
     pub(crate) debt: u64,
     pub(crate) at_us: u64,
+    /// When the window began; 0: none is open, or it is a bucket.
+    pub(crate) began_us: u64,
+}
+
+impl Seen {
+    /// Returns what is sent as the time of the debt: of a window, its beginning.
+    pub(crate) fn since_us(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Bucket => self.at_us,
+            _ => self.began_us,
+        }
+    }
 }
 
 /// Requests for the same number of units.

@@ -174,7 +174,7 @@ impl Cluster {
         match self.survey().await {
             Ok(claims) => self.apply(claims),
             Err(error) if *self.state.borrow() == LinkState::Connecting => {
-                tracing::warn!("the cluster cannot be reached: {error}");
+                tracing::warn!("the cluster cannot be reached: {}", server::explain(&error));
             }
             Err(_) => {}
         }

@@ -57,6 +57,30 @@ pub enum FleetError {
         /// The largest burst that it can count.
         most: u64,
     },
+    /// The quota of a window has a burst.
+    WindowBurst {
+        /// The burst, in tokens.
+        burst: u64,
+    },
+    /// The store cannot measure a window of this length: it is not in whole microseconds, or longer than 71 years.
+    WindowPeriod(Duration),
+    /// The store cannot count this many in a window.
+    WindowCount {
+        /// The largest number that it can count, in tokens.
+        most: u64,
+    },
+    /// Another limit of this fleet has the same name, and another quota.
+    OtherQuota {
+        /// The name of both.
+        name: String,
+        /// What the other one states.
+        stated: String,
+    },
+    /// The quota of a leased limit cannot be replaced.
+    LeasedQuota {
+        /// The name of the limit.
+        name: String,
+    },
 }
 
 impl fmt::Display for FleetError {
@@ -103,6 +127,27 @@ impl fmt::Display for FleetError {
             Self::Burst { most } => write!(
                 f,
                 "the store cannot count this burst exactly at this rate: the largest is {most}"
+            ),
+            Self::WindowBurst { burst } => write!(
+                f,
+                "a window has no burst: leave out `burst {burst}`, or use `limit` in place of `window`"
+            ),
+            Self::WindowPeriod(period) => write!(
+                f,
+                "a window lasts a whole number of microseconds, and 71 years at most, not {period:?}"
+            ),
+            Self::WindowCount { most } => write!(
+                f,
+                "the store cannot count this many in a window: the largest number is {most}"
+            ),
+            Self::OtherQuota { name, stated } => write!(
+                f,
+                "another limit of this fleet is named `{name}`, with {stated}: state the same, use another name, or call `set_quota` of \
+                 that limit"
+            ),
+            Self::LeasedQuota { name } => write!(
+                f,
+                "the quota of the leased limit `{name}` cannot be replaced: build it again, or leave out `leased`"
             ),
         }
     }

@@ -4,13 +4,14 @@ use crate::leaser::Leaser;
 use crate::limit::Question;
 use crate::link::{Link, LinkState};
 use crate::local::LocalStore;
+use crate::names::Names;
 use crate::overshoot::{Lending, Overshoot};
 use crate::record::Record;
 use crate::redis::Tls;
 use crate::store::Target;
 use crate::strict::{Asker, Strict};
-use crate::terms::Terms;
-use crate::{CutOff, FleetError, FleetKeyed, FleetLimit};
+use crate::terms::{Kind, Terms};
+use crate::{CutOff, FleetError, FleetKeyed, FleetLimit, FleetWindowBuilder};
 use flowgate::{Clock, Leased, Quota, Timestamp};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     nodes: Option<u32>,
     pub(crate) timeout: Duration,
     clock: Clock,
+    pub(crate) names: Names,
 }
 
 /// A limit that may have something to ask.
@@ -65,6 +67,7 @@ pub struct FleetBuilder {
 pub struct FleetLimitBuilder<'a, L> {
     fleet: &'a Fleet,
     name: String,
+    pub(crate) kind: Kind,
     quota: Quota,
     cut_off: Option<CutOff>,
     capacity: usize,
@@ -183,7 +186,7 @@ impl Fleet {
         self.0.link.up().await;
     }
 
-    /// Returns a builder for the limit `name`. All processes that use this name share it, and state the same quota.
+    /// Returns a builder for the limit `name`, a token bucket. All processes that use this name share it, and state the same quota.
     pub fn limit(
         &self,
         name: impl Into<String>,
@@ -204,10 +207,50 @@ impl Fleet {
         self.builder(name.into(), quota, 100_000)
     }
 
+    /// Returns a builder for a limit of fixed windows.
+    ///
+    /// Each window admits at most the quota's count, and lasts for the quota's period. A window begins with its first admission, unless windows are [aligned](FleetWindowBuilder::align_to_wall). The quota has no burst.
+    /// In every interval of length t, all processes together are admitted at most `2 × count + count / period × t`.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_fleet::{CutOff, Fleet};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let fleet = Fleet::local().clock(&time).open()?; // or Fleet::redis
+    /// let hour = fleet.window("hour", "1000/h".parse()?).when_cut_off(CutOff::Deny).build()?;
+    ///
+    /// assert!(hour.ask().n(1000).block().is_ok());
+    /// time.advance(Duration::from_secs(3_000));
+    /// let denied = hour.ask().block().unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_secs(600)));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn window(
+        &self,
+        name: impl Into<String>,
+        quota: Quota,
+    ) -> FleetWindowBuilder<'_, FleetLimit> {
+        FleetWindowBuilder::new(self.builder(name.into(), quota, 1))
+    }
+
+    /// Returns a builder for windows of each key, such as each tenant.
+    ///
+    /// [`window`](Self::window) explains windows, and [`keyed`](Self::keyed) explains keys.
+    pub fn keyed_window(
+        &self,
+        name: impl Into<String>,
+        quota: Quota,
+    ) -> FleetWindowBuilder<'_, FleetKeyed> {
+        FleetWindowBuilder::new(self.builder(name.into(), quota, 100_000))
+    }
+
     fn builder<L>(&self, name: String, quota: Quota, capacity: usize) -> FleetLimitBuilder<'_, L> {
         FleetLimitBuilder {
             fleet: self,
             name,
+            kind: Kind::Bucket,
             quota,
             cut_off: None,
             capacity,
@@ -335,6 +378,7 @@ impl FleetBuilder {
             nodes: self.nodes,
             timeout: self.timeout,
             clock: self.clock,
+            names: Names::default(),
         });
         let again = ready.downgrade();
         thread::Builder::new()
@@ -410,31 +454,38 @@ impl<L> FleetLimitBuilder<'_, L> {
     }
 
     /// Returns what decides without the store, and the store's terms.
-    fn decided(&self) -> Result<(CutOff, Alone, Terms), FleetError> {
+    fn decided(&self) -> Result<(Alone, Terms), FleetError> {
         let shared = &self.fleet.0;
         let share = |nodes| CutOff::Share(1, nodes);
         let cut_off = self.cut_off.or(shared.nodes.map(share));
         let cut_off = cut_off.ok_or(FleetError::NoCutOff)?;
-        let alone = Alone::new(cut_off, self.quota, &shared.clock, self.capacity)?;
-        let terms = Terms::of(self.quota).map_err(|most| FleetError::Burst { most })?;
-        shared.link.expect_memory(&self.name, self.quota.period());
-        Ok((cut_off, alone, terms))
+        let (kind, quota, clock) = (self.kind, self.quota, &shared.clock);
+        let terms = Terms::of_kind(quota, kind)?;
+        let alone = Alone::of_kind(kind, cut_off, quota, clock, self.capacity)?;
+        Ok((alone, terms))
     }
 
-    fn strict(self) -> Result<Question, FleetError> {
+    /// Warns if a restart of the store would forget this limit.
+    fn expect_memory(&self) {
+        let period = self.quota.period();
+        self.fleet.0.link.expect_memory(&self.name, period);
+    }
+
+    pub(crate) fn strict(self) -> Result<Question, FleetError> {
         let shared = &self.fleet.0;
-        let (cut_off, alone, terms) = self.decided()?;
+        let (alone, terms) = self.decided()?;
+        let clock = shared.clock.clone();
+        let strict = Strict::new(self.quota, terms, clock, alone, self.capacity);
+        let strict = Arc::new(strict);
+        let names = &shared.names;
+        let lives = names.use_strict(&self.name, self.kind, self.quota, &strict)?;
+        self.expect_memory();
         Ok(Question {
             shared: Arc::clone(shared),
-            strict: Arc::new(Strict::new(
-                terms,
-                shared.clock.clone(),
-                cut_off,
-                alone,
-                self.capacity,
-            )),
+            strict,
             record: Record::of(&self.name, b""),
-            quota: self.quota,
+            name: self.name.into(),
+            _lives: lives,
         })
     }
 }
@@ -448,6 +499,7 @@ impl<'a> FleetLimitBuilder<'a, FleetLimit> {
         FleetLimitBuilder {
             fleet: self.fleet,
             name: self.name,
+            kind: self.kind,
             quota: self.quota,
             cut_off: self.cut_off,
             capacity: self.capacity,
@@ -463,7 +515,8 @@ impl<'a> FleetLimitBuilder<'a, FleetLimit> {
     /// - [`FleetError::NoCutOff`] if neither [`nodes`](FleetBuilder::nodes) nor [`when_cut_off`](Self::when_cut_off) was called;
     /// - [`FleetError::Share`] if the share of this process is none, or more than everything;
     /// - [`FleetError::Quota`] and [`FleetError::Keys`] if no limiter can keep that share;
-    /// - [`FleetError::Burst`] if the store cannot count the burst exactly.
+    /// - [`FleetError::Burst`] if the store cannot count the burst exactly;
+    /// - [`FleetError::OtherQuota`] if a limit of this name is in use in this fleet, with another quota.
     pub fn build(self) -> Result<FleetLimit, FleetError> {
         self.strict().map(FleetLimit)
     }
@@ -480,12 +533,14 @@ impl FleetLimitBuilder<'_, FleetLeased> {
     /// - [`FleetError::NoOvershoot`] if the burst is too small for [`Overshoot::none`].
     pub fn build(self) -> Result<FleetLeased, FleetError> {
         let shared = &self.fleet.0;
-        let (_, alone, terms) = self.decided()?;
+        let (alone, terms) = self.decided()?;
         let scale = self.quota.scale();
         let lending = Lending::of(self.overshoot, terms, scale, shared.nodes, shared.timeout)?;
         let leased = Leased::builder(lending.most).clock(shared.clock.clone());
         let leased = leased.build();
         let leased = Arc::new(leased.map_err(|error| FleetError::Quota(Box::new(error)))?);
+        shared.names.use_leased(&self.name, self.quota, &leased)?;
+        self.expect_memory();
         let record = Record::of(&self.name, b"");
         let seed = RandomState::new().hash_one(());
         let leaser = Leaser::new(Arc::downgrade(&leased), record, lending, alone, seed);
@@ -510,9 +565,8 @@ impl FleetLimitBuilder<'_, FleetKeyed> {
     ///
     /// The same as for a [`FleetLimit`].
     pub fn build(self) -> Result<FleetKeyed, FleetError> {
-        let name = self.name.clone();
         let question = self.strict()?;
-        Ok(FleetKeyed { question, name })
+        Ok(FleetKeyed { question })
     }
 }
 

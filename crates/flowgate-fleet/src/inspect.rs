@@ -1,8 +1,10 @@
 //! What operators see of a fleet, and what they can change.
 
-use crate::bucket::Bucket;
+use crate::kept::Kept;
 use crate::record::Record;
-use crate::redis::NAME;
+use crate::redis::{FOREIGN, NAME, code_of_error, explain};
+use crate::terms::Kind;
+use crate::window::Window;
 use flowgate::Quota;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, Script};
@@ -11,8 +13,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 static RESET: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("reset.lua")));
-/// The code of an error of the scripts.
-const FOREIGN: &str = "FOREIGN";
 /// How long processes may remember a debt that the store has lost. What it has not lost, it keeps for long enough.
 const REMEMBERED: Duration = Duration::from_secs(86_400);
 
@@ -40,8 +40,26 @@ pub struct FleetStore {
 /// The record of a limit in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetRecord {
-    bucket: Bucket,
+    kept: Kept,
     now_us: u64,
+}
+
+/// Windows that are kept under the name of a limit.
+///
+/// [`FleetRecord::window`] returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FleetWindow {
+    /// Units that the last process admits in a window.
+    pub limit: u64,
+    /// Units that were admitted in the window; 0 if it is over.
+    pub used: u64,
+    /// How long a window lasts.
+    pub period: Duration,
+    /// Whether windows begin when the store's Unix time is a multiple of the period.
+    pub is_aligned: bool,
+    /// How long it takes until the window ends; 0 if it is over.
+    pub ends_in: Duration,
 }
 
 /// A process that is connected to a store.
@@ -70,6 +88,8 @@ pub enum FleetStoreError {
     Unreachable(RedisError),
     /// The store asks for a password, or refuses this one.
     Password(RedisError),
+    /// The server is a replica, and cannot be written to.
+    Replica(RedisError),
     /// The store refuses the command.
     Refused(RedisError),
     /// The store has a value under the limit's name that is not a limit.
@@ -126,8 +146,8 @@ impl FleetStore {
         };
         let [seconds, micros]: [u64; 2] = self.ask(redis::cmd("TIME")).await?;
         let now_us = seconds * 1_000_000 + micros;
-        let bucket = Bucket::parse(&text).ok_or(FleetStoreError::Foreign)?;
-        Ok(Some(FleetRecord { bucket, now_us }))
+        let kept = Kept::parse(&text).ok_or(FleetStoreError::Foreign)?;
+        Ok(Some(FleetRecord { kept, now_us }))
     }
 
     /// Sets the limit of a key back to full. Returns whether it had a record. A limit without keys has the empty key.
@@ -175,23 +195,33 @@ fn node(line: &str) -> Option<FleetNode> {
 
 impl FleetRecord {
     /// Returns how many units are missing until the limit is full.
+    ///
+    /// Of a window, these are the units that it has admitted.
     pub fn debt(&self) -> f64 {
-        self.bucket.debt_at(self.now_us) as f64 / self.bucket.period as f64
+        match self.kept {
+            Kept::Bucket(bucket) => bucket.debt_at(self.now_us) as f64 / bucket.period as f64,
+            Kept::Window(window) => window.used_at(self.now_us) as f64,
+        }
     }
 
     /// Returns how many units the limit has, if `quota` is its quota. It is negative after a larger burst was taken.
     ///
-    /// The record has no burst.
+    /// The record of a bucket has no burst.
     pub fn available(&self, quota: Quota) -> f64 {
         quota.max_burst() as f64 * quota.scale() as f64 - self.debt()
     }
 
-    /// Returns the rate at which units flow back, without a burst. Returns `None` if there was no call since a reset.
+    /// Returns the rate at which units flow back, without a burst. Of a window, it is the quota, in units. Returns `None` if there was no
+    /// call since a reset.
     pub fn rate(&self) -> Option<Quota> {
-        let Bucket { count, period, .. } = self.bucket;
-        if self.bucket.reset_us == self.bucket.at_us && (count, period) == (1, 1) {
-            return None;
-        }
+        let bucket = match self.kept {
+            Kept::Window(Window { limit, period, .. }) => {
+                return Quota::new(limit, Duration::from_micros(period)).ok();
+            }
+            Kept::Bucket(bucket) if bucket.is_mark() => return None,
+            Kept::Bucket(bucket) => bucket,
+        };
+        let (count, period) = (bucket.count, bucket.period);
         let periods = [1, 60, 3_600, 86_400];
         let per = |seconds: &u64| {
             let parts = u128::from(count) * u128::from(*seconds) * 1_000_000;
@@ -204,29 +234,57 @@ impl FleetRecord {
         exact.or_else(|| Quota::new(count, Duration::from_micros(period)).ok())
     }
 
-    /// Returns how long it takes until the limit is full.
+    /// Returns the windows, if the limit has some. A limit without a call since a reset has none.
+    pub fn window(&self) -> Option<FleetWindow> {
+        let Kept::Window(window) = self.kept else {
+            return None;
+        };
+        Some(FleetWindow {
+            limit: window.limit,
+            used: window.used_at(self.now_us),
+            period: Duration::from_micros(window.period),
+            is_aligned: window.kind == Kind::AlignedWindow,
+            ends_in: Duration::from_micros(window.left_us(self.now_us)),
+        })
+    }
+
+    /// Returns how long it takes until the limit is full, or its window ends.
     pub fn full_in(&self) -> Duration {
-        let debt = self.bucket.debt_at(self.now_us);
-        Duration::from_micros(debt.div_ceil(self.bucket.count))
+        let wait_us = match self.kept {
+            Kept::Bucket(bucket) => bucket.debt_at(self.now_us).div_ceil(bucket.count),
+            Kept::Window(window) => window.left_us(self.now_us),
+        };
+        Duration::from_micros(wait_us)
     }
 
     /// Returns how long ago the record was written, by the store's clock.
+    ///
+    /// Of a window, it is how long ago the window began.
     pub fn age(&self) -> Duration {
-        Duration::from_micros(self.now_us.saturating_sub(self.bucket.at_us))
+        let at_us = match self.kept {
+            Kept::Bucket(bucket) => bucket.at_us,
+            Kept::Window(window) => window.began_us,
+        };
+        Duration::from_micros(self.now_us.saturating_sub(at_us))
     }
 
     /// Returns how long ago the limit was reset, by the store's clock. Returns `None` if that is not known.
     pub fn reset_age(&self) -> Option<Duration> {
-        let reset_us = self.bucket.reset_us;
+        let reset_us = match self.kept {
+            Kept::Bucket(bucket) => bucket.reset_us,
+            Kept::Window(window) => window.reset_us,
+        };
         (reset_us > 0).then(|| Duration::from_micros(self.now_us.saturating_sub(reset_us)))
     }
 }
 
 impl From<RedisError> for FleetStoreError {
     fn from(error: RedisError) -> Self {
-        let is_password = matches!(error.code(), Some("NOAUTH" | "WRONGPASS"));
-        match error.code() {
+        let code = code_of_error(&error);
+        let is_password = matches!(code, Some("NOAUTH" | "WRONGPASS"));
+        match code {
             Some(FOREIGN | "WRONGTYPE") => Self::Foreign,
+            Some("READONLY") => Self::Replica(error),
             _ if is_password || error.kind() == ErrorKind::AuthenticationFailed => {
                 Self::Password(error)
             }
@@ -248,7 +306,11 @@ impl fmt::Display for FleetStoreError {
                 f,
                 "the store refuses the password: {error}; write redis://USER:PASSWORD@HOST:PORT"
             ),
-            Self::Refused(error) => write!(f, "the store refuses the command: {error}"),
+            Self::Replica(error) => write!(
+                f,
+                "the store is a replica: {error}; give the address of the primary"
+            ),
+            Self::Refused(error) => write!(f, "the store refuses the command: {}", explain(error)),
             Self::Foreign => f.write_str(
                 "the store has a value of this name that is not a limit of a fleet: check the database's number in the address",
             ),
@@ -262,6 +324,7 @@ impl std::error::Error for FleetStoreError {
             Self::Address(error)
             | Self::Unreachable(error)
             | Self::Password(error)
+            | Self::Replica(error)
             | Self::Refused(error) => Some(error),
             Self::Foreign => None,
         }

@@ -207,7 +207,7 @@ impl Leaser {
             let until = now + SHARE_SPENT_FOR;
             self.last = (filler.grant(taken, until), until);
             self.missing = 0;
-        } else if want > 0 || matches!(self.alone, Alone::Deny) {
+        } else if want > 0 || self.alone.is_closed() {
             filler.cut_off();
             self.share_at = now + SHARE_DRY;
             self.missing = 0;

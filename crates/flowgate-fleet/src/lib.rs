@@ -4,6 +4,8 @@
 //! |---|---|
 //! | a limit for several processes | [`Fleet`], [`FleetLimit::ask`] |
 //! | a limit for each key, such as each tenant | [`Fleet::keyed`], [`FleetKeyed::ask`] |
+//! | windows, such as calendar days | [`Fleet::window`], [`Fleet::keyed_window`] |
+//! | another quota while a limit is used | [`FleetLimit::set_quota`] |
 //! | limits in tests, without a store | [`Fleet::local`], [`LocalStore`] |
 //! | to know how much a limit may have been exceeded | [`FleetLimit::bound`] |
 //! | decisions without a call to the store | [`FleetLeased`], [`FleetLimitBuilder::leased`] |
@@ -31,6 +33,9 @@
 //! admitted at most b + r·t. An admission counts when the store takes its units; the caller learns of it up to one
 //! [timeout](FleetBuilder::timeout) later.
 //!
+//! Windows of N in a period of P admit at most N in each window, and windows begin at least P apart. So in every interval of length t,
+//! they admit at most 2·N + N/P·t. In an interval shorter than P, that is a part of two windows, and at most 2·N.
+//!
 //! A leased limit admits at most its [`Overshoot`] more. That is what all processes hold when the interval begins. Tokens that
 //! are [refunded](flowgate::RateLimiter::refund) after the next lease has been granted are held in addition.
 //!
@@ -42,6 +47,8 @@
 //! | the store loses its records, and no process remembers | b |
 //! | the store loses its records, and is reminded | what was taken since the last answer of the process that asks first |
 //! | two servers are asked as the primary, for a time d | r·d |
+//!
+//! Of windows, r is N/P, and b is N where the store loses its records, and 2·N for the share of a process.
 //!
 //! A refusal by the store states the exact time, by the store's clock. Counted from its arrival, it is at most one message too long, and
 //! never too short.
@@ -57,7 +64,7 @@
 //! | `FLUSHALL`, or a record is evicted | processes remind it of what they have seen | less than b |
 //! | `SCRIPT FLUSH` | the script is loaded again, within the same call | nothing |
 //! | the store's memory is full | each process decides alone, and asks again after 1 s | shares |
-//! | the store's clock is set back | time goes on from there | nothing |
+//! | the store's clock is set back | time goes on from there; an open window ends within 2·P | nothing |
 //! | the store's clock is set ahead by j | what flows back in j flows back now | r·j, at most b |
 //! | an answer is lost, or late | what it granted is lost; nothing is sent twice | shares |
 //! | Sentinel replaces a primary that failed | processes follow when the sentinels name the new one | less than b |
@@ -92,6 +99,7 @@ mod error;
 mod fleet;
 pub mod guide;
 mod inspect;
+mod kept;
 mod keys;
 mod leased;
 mod leaser;
@@ -100,6 +108,7 @@ mod link;
 mod local;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod names;
 mod node;
 mod overshoot;
 mod record;
@@ -114,19 +123,22 @@ mod strict;
 mod tally;
 mod terms;
 mod view;
+mod window;
+mod window_builder;
 
 pub use cut_off::CutOff;
 pub use error::FleetError;
 pub use fleet::{Fleet, FleetBuilder, FleetLimitBuilder};
-pub use inspect::{FleetNode, FleetRecord, FleetStore, FleetStoreError};
+pub use inspect::{FleetNode, FleetRecord, FleetStore, FleetStoreError, FleetWindow};
 pub use leased::FleetLeased;
-pub use limit::{Admitted, Ask, FleetKeyed, FleetLimit};
+pub use limit::{Admitted, Ask, FleetKey, FleetKeyed, FleetLimit};
 pub use local::LocalStore;
 #[cfg(feature = "metrics")]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use metrics::FleetMetrics;
 pub use overshoot::Overshoot;
 pub use view::{FleetBound, FleetCounts, FleetView};
+pub use window_builder::FleetWindowBuilder;
 
 /// Tests the examples of the README.
 #[cfg(doctest)]

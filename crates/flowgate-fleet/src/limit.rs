@@ -1,8 +1,9 @@
-use crate::FleetLeased;
 use crate::fleet::{Announced, Shared};
+use crate::names::Lives;
 use crate::record::Record;
 use crate::strict::{Answer, Asked, Strict};
 use crate::view::{FleetBound, FleetView};
+use crate::{FleetError, FleetLeased};
 use flowgate::{Denied, Quota};
 use std::fmt;
 use std::future::Future;
@@ -31,8 +32,24 @@ pub struct FleetLimit(pub(crate) Question);
 pub struct FleetKeyed {
     /// With the record of the empty key.
     pub(crate) question: Question,
-    pub(crate) name: String,
 }
+
+/// One key of a [`FleetKeyed`], for a key that is asked again and again.
+///
+/// [`FleetKeyed::with`] returns it.
+///
+/// ```
+/// use flowgate_fleet::{CutOff, Fleet, FleetKey};
+///
+/// let fleet = Fleet::local().open()?;
+/// let tenants = fleet.keyed("tenant", "100/min".parse()?).when_cut_off(CutOff::Deny).build()?;
+/// let tenant: FleetKey = tenants.with("t-17"); // when a session begins
+/// assert!(tenant.ask().n(100).block().is_ok());
+/// assert!(tenants.ask("t-17").block().is_err());
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FleetKey(Question);
 
 /// The limit and the key that a request is about.
 #[derive(Clone)]
@@ -40,7 +57,9 @@ pub(crate) struct Question {
     pub(crate) shared: Arc<Shared>,
     pub(crate) strict: Arc<Strict>,
     pub(crate) record: Record,
-    pub(crate) quota: Quota,
+    pub(crate) name: Arc<str>,
+    /// The limit's name is in use.
+    pub(crate) _lives: Arc<Lives>,
 }
 
 /// A request that was admitted.
@@ -83,7 +102,32 @@ impl FleetLimit {
 
     /// Returns the quota that this process states.
     pub fn quota(&self) -> Quota {
-        self.0.quota
+        self.0.strict.quota()
+    }
+
+    /// Replaces the quota that this process states.
+    ///
+    /// All limits of this name that were built from the same fleet change. The new quota holds from the next call on. What was admitted before still counts: of a bucket, the debt stays; of a window, its count and its
+    /// beginning. Other processes go on with their own quota. While they differ, the largest burst and the largest rate hold.
+    ///
+    /// ```
+    /// use flowgate_fleet::{CutOff, Fleet};
+    ///
+    /// let fleet = Fleet::local().open()?;
+    /// let mail = fleet.window("mail", "3/day".parse()?).when_cut_off(CutOff::Deny).build()?;
+    /// assert!(mail.ask().n(3).block().is_ok());
+    /// mail.set_quota("5/day".parse()?)?;
+    /// assert!(mail.ask().n(3).block().is_err());
+    /// assert!(mail.ask().n(2).block().is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the [`FleetError`] that `build()` returns for a quota that cannot be kept, and [`FleetError::LeasedQuota`] if a limit of this
+    /// name is leased. Nothing is changed then.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        self.0.set_quota(quota)
     }
 
     /// Returns how much the limit may have been exceeded by now.
@@ -104,15 +148,29 @@ impl FleetKeyed {
     ///
     /// Keys are compared as bytes. In all processes, the bytes of a key must be the same.
     pub fn ask(&self, key: impl AsRef<[u8]>) -> Ask {
-        Ask::new(Of::Strict(Question {
-            record: Record::of(&self.name, key.as_ref()),
+        self.with(key).ask()
+    }
+
+    /// Returns a handle for `key`. Asking it does not hash the key again.
+    pub fn with(&self, key: impl AsRef<[u8]>) -> FleetKey {
+        FleetKey(Question {
+            record: Record::of(&self.question.name, key.as_ref()),
             ..self.question.clone()
-        }))
+        })
     }
 
     /// Returns the quota of each key that this process states.
     pub fn quota(&self) -> Quota {
-        self.question.quota
+        self.question.strict.quota()
+    }
+
+    /// Replaces the quota of each key; see [`FleetLimit::set_quota`].
+    ///
+    /// # Errors
+    ///
+    /// The same as for a [`FleetLimit`].
+    pub fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        self.question.set_quota(quota)
     }
 
     /// Returns how much the limit of each key may have been exceeded by now.
@@ -126,7 +184,23 @@ impl FleetKeyed {
     }
 }
 
+impl FleetKey {
+    /// Returns a future that asks the store for one unit of this key; see [`FleetLimit::ask`].
+    pub fn ask(&self) -> Ask {
+        Ask::new(Of::Strict(self.0.clone()))
+    }
+
+    /// Returns the quota of this key that this process states.
+    pub fn quota(&self) -> Quota {
+        self.0.strict.quota()
+    }
+}
+
 impl Question {
+    fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        self.shared.names.set_quota(&self.name, quota)
+    }
+
     fn bound(&self) -> FleetBound {
         self.strict.bound(self.shared.timeout)
     }

@@ -1,7 +1,8 @@
 use crate::FleetBuilder;
-use crate::bucket::Bucket;
-use crate::call::{Call, Reply};
+use crate::call::{Call, Failure};
+use crate::kept::{Foreign, Kept};
 use crate::record::Record;
+use crate::redis::{Answer, Unanswered, foreign};
 use flowgate::Clock;
 use redis::{ErrorKind, RedisResult};
 use std::collections::HashMap;
@@ -45,7 +46,7 @@ pub struct LocalStore {
 
 #[derive(Default)]
 struct Records {
-    buckets: HashMap<Record, Bucket>,
+    kept: HashMap<Record, Kept>,
     /// How many there were after the paid ones were removed.
     unpaid: usize,
 }
@@ -106,19 +107,20 @@ impl LocalStore {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn call(&self, call: &Call) -> Reply {
+    pub(crate) fn call(&self, call: &Call) -> Answer {
         let now_us = self.clock.now().as_nanos() / 1_000;
         let mut records = self.records();
-        let stored = records.buckets.get(&call.record).copied();
-        let (reply, bucket) = Bucket::take(stored, now_us, call);
-        if let Some(bucket) = bucket {
-            records.buckets.insert(call.record, bucket);
+        let stored = records.kept.get(&call.record).copied();
+        let (reply, changed) = Kept::take(stored, now_us, call)
+            .map_err(|Foreign| Unanswered::Failed(Failure::Refused(foreign(call.record))))?;
+        if let Some(kept) = changed {
+            records.kept.insert(call.record, kept);
         }
-        if records.buckets.len() > 2 * records.unpaid.max(FEW) {
-            records.buckets.retain(|_, bucket| !bucket.is_paid(now_us));
-            records.unpaid = records.buckets.len();
+        if records.kept.len() > 2 * records.unpaid.max(FEW) {
+            records.kept.retain(|_, kept| !kept.is_paid(now_us));
+            records.unpaid = records.kept.len();
         }
-        reply
+        Ok(reply)
     }
 }
 
@@ -148,10 +150,10 @@ mod tests {
                 seen: Seen::default(),
                 runs: vec![Run::of(1, 1)],
             };
-            assert_eq!(local.call(&call).taken, [1]);
+            assert_eq!(local.call(&call).expect("a reply").taken, [1]);
             time.advance(Duration::from_millis(1));
         }
         // 1,000 keys have debt at a time.
-        assert!(local.records.lock().expect("unharmed").buckets.len() <= 2 * 1_002);
+        assert!(local.records.lock().expect("unharmed").kept.len() <= 2 * 1_002);
     }
 }

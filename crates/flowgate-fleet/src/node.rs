@@ -12,8 +12,9 @@
 
 use crate::advice::Advice;
 use crate::call::{Call, Failure};
-use crate::redis::{Answer, Unanswered};
+use crate::redis::{Answer, Unanswered, explain, hint};
 use crate::store::{Connection, Store};
+use redis::RedisError;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -55,6 +56,8 @@ struct Current {
     pause: Duration,
     /// Whether there is a line that the store is lost, and none that it is back.
     is_told: bool,
+    /// Whether that line, or a later one, says what to do.
+    is_explained: bool,
 }
 
 impl Current {
@@ -64,8 +67,18 @@ impl Current {
         }
     }
 
+    /// An attempt to connect has failed. What does not end by itself gets a line, even if the store was lost for another reason before.
+    fn refused(&mut self, store: &Store, error: &RedisError) {
+        let has_hint = hint(error).is_some();
+        if has_hint && !mem::replace(&mut self.is_explained, true) {
+            self.is_told = false;
+        }
+        self.lost(store, &explain(error));
+    }
+
     fn answered(&mut self, store: &Store) {
         self.pause = Duration::ZERO;
+        self.is_explained = false;
         if mem::take(&mut self.is_told) {
             tracing::info!("{store} answers again");
         }
@@ -134,7 +147,7 @@ impl Node {
                 }
                 return answers;
             }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => explain(&error),
             Err(_) => "it took too long".to_owned(),
         };
         self.replace(&mut current, &why);
@@ -175,7 +188,7 @@ impl Node {
     async fn attempt(self: &Arc<Self>) -> bool {
         time::sleep(self.pause()).await;
         let attempt = time::timeout(ATTEMPT * self.timeout, self.store.connect(self.timeout));
-        let why = match attempt.await {
+        match attempt.await {
             Ok(Ok(connection)) => {
                 let mut current = self.current();
                 current.connection = Some(connection.clone());
@@ -189,11 +202,10 @@ impl Node {
                 tokio::spawn(watch(Arc::downgrade(self), connection, current.number));
                 return true;
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "it took too long".to_owned(),
-        };
+            Ok(Err(error)) => self.current().refused(&self.store, &error),
+            Err(_) => self.current().lost(&self.store, "it took too long"),
+        }
         if self.state() == LinkState::Connecting {
-            self.current().lost(&self.store, &why);
             self.state.send_replace(LinkState::Down);
         }
         false

@@ -1,13 +1,16 @@
 //! One server: Redis, or Valkey.
 
 use crate::call::{Call, Failure, Reply, Seen};
+use crate::record::Record;
+use crate::terms::Kind;
 #[cfg(feature = "tls")]
 use redis::TlsCertificates;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline,
-    ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Script, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
+    Pipeline, ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Script,
+    ServerErrorKind, Value,
 };
 #[cfg(feature = "tls")]
 use rustls::{
@@ -19,8 +22,13 @@ use std::io;
 use std::sync::{Arc, LazyLock};
 use tokio::sync::Notify;
 
-const SOURCE: &str = include_str!("script.lua");
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCE));
+const OF_BUCKETS: &str = include_str!("script.lua");
+const OF_WINDOWS: &str = include_str!("window.lua");
+static BUCKETS: LazyLock<Script> = LazyLock::new(|| Script::new(OF_BUCKETS));
+static WINDOWS: LazyLock<Script> = LazyLock::new(|| Script::new(OF_WINDOWS));
+
+/// The code of an error of the scripts.
+pub(crate) const FOREIGN: &str = "FOREIGN";
 
 /// What the names of connections begin with. The process's number follows.
 pub(crate) const NAME: &str = "flowgate-fleet:";
@@ -292,14 +300,17 @@ impl Connection {
         if !unknown.is_empty() {
             // They were not carried out.
             let mut pipeline = redis::pipe();
-            pipeline.cmd("SCRIPT").arg("LOAD").arg(SOURCE).ignore();
+            for source in [OF_BUCKETS, OF_WINDOWS] {
+                pipeline.cmd("SCRIPT").arg("LOAD").arg(source).ignore();
+            }
             let again: Vec<Call> = unknown.iter().map(|&at| calls[at].clone()).collect();
             let answers = self.send(pipeline, &again, asking).await?;
             for (at, answer) in unknown.into_iter().zip(answers) {
                 replies[at] = answer;
             }
         }
-        let answers = replies.into_iter().map(|reply| self.answer(reply));
+        let answers = calls.iter().zip(replies);
+        let answers = answers.map(|(call, reply)| self.answer(call, reply));
         Ok(answers.collect())
     }
 
@@ -313,16 +324,22 @@ impl Connection {
             if asking {
                 pipeline.cmd("ASKING").ignore();
             }
+            let (terms, kind) = (call.terms, call.terms.kind);
+            let (script, numbers) = match kind {
+                Kind::Bucket => (&BUCKETS, [terms.count, terms.period, terms.burst]),
+                _ => {
+                    let is_aligned = u64::from(kind == Kind::AlignedWindow);
+                    (&WINDOWS, [terms.burst, terms.period, is_aligned])
+                }
+            };
             pipeline
                 .cmd("EVALSHA")
-                .arg(SCRIPT.get_hash())
+                .arg(script.get_hash())
                 .arg(1)
                 .arg(call.record.to_string())
-                .arg(call.terms.count)
-                .arg(call.terms.period)
-                .arg(call.terms.burst)
+                .arg(&numbers)
                 .arg(call.seen.debt)
-                .arg(call.seen.at_us);
+                .arg(call.seen.since_us(kind));
             for run in &call.runs {
                 pipeline.arg(run.times).arg(run.units).arg(run.least);
             }
@@ -331,25 +348,19 @@ impl Connection {
         pipeline.query_async(&mut self.connection.clone()).await
     }
 
-    fn answer(&self, reply: RedisResult<Vec<u64>>) -> Answer {
+    fn answer(&self, call: &Call, reply: RedisResult<Vec<u64>>) -> Answer {
         let refused = |why: String| Unanswered::Failed(Failure::Refused(why));
         let code = code_of(&reply).map(str::to_owned);
-        let error = match reply.as_deref() {
-            Ok([at_us, debt, healed, taken @ ..]) => {
-                return Ok(Reply {
-                    seen: Seen {
-                        debt: *debt,
-                        at_us: *at_us,
-                    },
-                    healed: *healed,
-                    taken: taken.to_vec(),
-                });
+        let error = match reply {
+            Ok(numbers) => {
+                let reply = reply_of(call.terms.kind, &numbers);
+                return reply.ok_or_else(|| refused("its reply is too short".to_owned()));
             }
-            Ok(_) => return Err(refused("its reply is too short".to_owned())),
             Err(error) => error,
         };
         Err(match code.as_deref() {
-            Some(code @ ("MOVED" | "ASK")) => match self.redirect(error) {
+            Some(FOREIGN | "WRONGTYPE") => refused(foreign(call.record)),
+            Some(code @ ("MOVED" | "ASK")) => match self.redirect(&error) {
                 Some(host) => Unanswered::Elsewhere {
                     host,
                     asking: code == "ASK",
@@ -357,10 +368,10 @@ impl Connection {
                 None => refused(error.to_string()),
             },
             Some(code) if NOT_THE_PRIMARY.contains(&code) => {
-                Unanswered::NotPrimary(error.to_string())
+                Unanswered::NotPrimary(explain(&error))
             }
             Some(code) if NOT_SERVED.contains(&code) => Unanswered::Failed(Failure::Unreachable),
-            _ => refused(error.to_string()),
+            _ => refused(explain(&error)),
         })
     }
 
@@ -377,25 +388,96 @@ impl Connection {
     }
 }
 
+/// Reads what a script returns.
+fn reply_of(kind: Kind, numbers: &[u64]) -> Option<Reply> {
+    let [at_us, debt, healed, rest @ ..] = numbers else {
+        return None;
+    };
+    let (began_us, taken) = match kind {
+        Kind::Bucket => (0, rest),
+        _ => rest
+            .split_first()
+            .map(|(began_us, taken)| (*began_us, taken))?,
+    };
+    Some(Reply {
+        seen: Seen {
+            debt: *debt,
+            at_us: *at_us,
+            began_us,
+        },
+        healed: *healed,
+        taken: taken.to_vec(),
+    })
+}
+
+/// Returns what to do about a value under the name of a limit that is not its record.
+pub(crate) fn foreign(record: Record) -> String {
+    format!(
+        "{record} has a value of another program, or a limit of this name counts in another way: use another name for one of them, or \
+         delete the value with `DEL {record}`"
+    )
+}
+
+/// Returns what an error of the store means, and what to do about it.
+pub(crate) fn explain(error: &RedisError) -> String {
+    match (hint(error), code_of_error(error)) {
+        // The rest of the error is long, and about the protocol.
+        (Some(hint), Some(code @ ("NOAUTH" | "WRONGPASS" | "READONLY"))) => {
+            format!("{hint} ({code})")
+        }
+        (Some(hint), _) => format!("{hint} ({error})"),
+        (None, _) => error.to_string(),
+    }
+}
+
+/// Returns what to do about an error that does not end by itself.
+pub(crate) fn hint(error: &RedisError) -> Option<&'static str> {
+    match code_of_error(error) {
+        Some("NOAUTH") => Some(
+            "it asks for a password: write redis://USER:PASSWORD@HOST:PORT, or redis://:PASSWORD@HOST:PORT without a user",
+        ),
+        Some("WRONGPASS") => Some(WRONG_PASSWORD),
+        Some("NOPERM") => Some(
+            "its user lacks a right: allow EVALSHA, SCRIPT LOAD, GET, SET, PTTL, TIME and PING, and the keys fg1:*",
+        ),
+        Some("READONLY") => Some(REPLICA),
+        _ if error.kind() == ErrorKind::AuthenticationFailed => Some(WRONG_PASSWORD),
+        _ => None,
+    }
+}
+
+const WRONG_PASSWORD: &str =
+    "it refuses the user or the password: check redis://USER:PASSWORD@HOST:PORT";
+const REPLICA: &str = "it is a replica: give the address of the primary, or use Fleet::sentinel";
+
 /// Returns the code of an error, such as `READONLY`.
 ///
-/// Redis 6.2 puts what a script's command returns into an error of the script: `ERR Error running script ...: -READONLY You can't ...`.
-fn code_of<T>(reply: &RedisResult<T>) -> Option<&str> {
-    let error = reply.as_ref().err()?;
+/// Redis 6.2 puts what a script's command returns into an error of the script: `ERR Error running script ...: -READONLY You can't ...`, or
+/// `...: WRONGTYPE Operation ...`.
+pub(crate) fn code_of_error(error: &RedisError) -> Option<&str> {
     let code = error.code()?;
-    let of_script = error.detail().filter(|_| code == "ERR");
-    let of_command = of_script.and_then(|detail| detail.rsplit_once(": -"));
-    match of_command {
-        Some((_, command)) => command.split(' ').next(),
-        None => Some(code),
+    let detail = error.detail().unwrap_or_default();
+    if code != "ERR" || !detail.starts_with("Error running script") {
+        return Some(code);
     }
+    let of_command = detail.rsplit(": ").find_map(|part| {
+        let word = part.trim_start_matches('-').split(' ').next()?;
+        let is_code = word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+        is_code.then_some(word)
+    });
+    of_command.or(Some(code))
+}
+
+fn code_of<T>(reply: &RedisResult<T>) -> Option<&str> {
+    code_of_error(reply.as_ref().err()?)
 }
 
 fn check_role(role: Option<&Value>) -> RedisResult<()> {
     match role.map(String::from_redis_value_ref) {
-        Some(Ok(role)) if role == "slave" => Err(error(
-            "it is a replica: give the address of the primary, or use Fleet::sentinel",
-        )),
+        Some(Ok(role)) if role == "slave" => {
+            let kind = ErrorKind::Server(ServerErrorKind::ReadOnly);
+            Err(RedisError::from((kind, "ROLE is slave")))
+        }
         Some(Ok(role)) if role == "sentinel" => Err(error("it is a sentinel: use Fleet::sentinel")),
         _ => Ok(()),
     }
@@ -458,6 +540,15 @@ mod tests {
                  read only replica.\r\n",
                 "READONLY",
             ),
+            (
+                "-ERR Error running script (call to f_814): @user_script:6: WRONGTYPE Operation against a key holding the wrong kind of \
+                 value\r\n",
+                "WRONGTYPE",
+            ),
+            (
+                "-ERR Error running script (call to f_814): @user_script:6: attempt to compare nil with number\r\n",
+                "ERR",
+            ),
             ("-ERR unknown command - 17\r\n", "ERR"),
             (
                 "-NOSCRIPT No matching script. Please use EVAL.\r\n",
@@ -466,6 +557,32 @@ mod tests {
         ] {
             assert_eq!(code_of(&failed(text)), Some(code), "{text}");
         }
+    }
+
+    #[test]
+    fn what_does_not_end_by_itself_is_told_with_what_to_do() {
+        for (text, hint) in [
+            (
+                "-NOAUTH Authentication required.\r\n",
+                "redis://:PASSWORD@HOST:PORT",
+            ),
+            (
+                "-WRONGPASS invalid username-password pair\r\n",
+                "check redis://USER:PASSWORD@",
+            ),
+            ("-NOPERM this user has no permissions\r\n", "EVALSHA"),
+            ("-READONLY You can't write\r\n", "address of the primary"),
+        ] {
+            let told = explain(&failed(text).unwrap_err());
+            assert!(told.contains(hint), "{told}");
+        }
+        let role = Value::SimpleString("slave".to_owned());
+        let replica = explain(&check_role(Some(&role)).unwrap_err());
+        assert!(replica.contains("address of the primary"), "{replica}");
+        assert_eq!(
+            hint(&failed("-OOM command not allowed\r\n").unwrap_err()),
+            None
+        );
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Sentinels {
             }
         }
         self.elect(votes).map_err(|why| match failure {
-            Some(failure) => server::error(format!("{why}: {failure}")),
+            Some(failure) => server::error(format!("{why}: {}", server::explain(&failure))),
             None => server::error(why),
         })
     }

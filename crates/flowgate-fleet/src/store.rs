@@ -195,7 +195,7 @@ impl Connection {
             Self::Redis(connection) => connection.call(calls, asking).await,
             Self::Local(local) => {
                 local.reach()?;
-                Ok(calls.iter().map(|call| Ok(local.call(call))).collect())
+                Ok(calls.iter().map(|call| local.call(call)).collect())
             }
             #[cfg(test)]
             Self::Double(double) => Ok(double.call(calls).await),

@@ -17,11 +17,12 @@ use crate::cut_off::Alone;
 use crate::keys::{Forget, Keys};
 use crate::record::Record;
 use crate::tally::{Called, Shown, Tally, Trouble};
-use crate::terms::Terms;
+use crate::terms::{Kind, Terms};
 use crate::view::{self, FleetBound, FleetCounts};
-use crate::{Admitted, CutOff};
-use flowgate::{Clock, Denied, Timestamp};
+use crate::{Admitted, FleetError};
+use flowgate::{Clock, Denied, Quota, Timestamp};
 use std::collections::VecDeque;
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -42,12 +43,22 @@ pub(crate) type Answer = Result<Admitted, Denied>;
 /// A limit for each key. A limit without keys has one, the empty text.
 #[derive(Debug)]
 pub(crate) struct Strict {
-    terms: Terms,
+    stated: RwLock<Stated>,
     clock: Clock,
-    cut_off: CutOff,
     alone: Alone,
+    capacity: usize,
     keys: Keys<State>,
     tally: Tally,
+}
+
+/// What this process states.
+#[derive(Clone, Copy, Debug)]
+struct Stated {
+    quota: Quota,
+    terms: Terms,
+    /// The largest burst and the largest rate that it has stated.
+    most_burst: u64,
+    fastest: Terms,
 }
 
 /// The state of a key, as far as this process knows it.
@@ -58,6 +69,8 @@ struct State {
     is_calling: bool,
     /// When the call was sent.
     sent_at: Timestamp,
+    /// The terms of that call, by which the store has stated what was seen.
+    terms: Terms,
     /// What the store has stated last, and when that arrived.
     seen: Seen,
     seen_at: Timestamp,
@@ -94,20 +107,67 @@ impl Forget for State {
 impl Strict {
     /// Creates a limit that remembers about as many keys as `capacity`.
     pub(crate) fn new(
+        quota: Quota,
         terms: Terms,
         clock: Clock,
-        cut_off: CutOff,
         alone: Alone,
         capacity: usize,
     ) -> Self {
+        let (most_burst, fastest) = (terms.burst, terms);
         Self {
-            terms,
+            stated: RwLock::new(Stated {
+                quota,
+                terms,
+                most_burst,
+                fastest,
+            }),
             clock,
-            cut_off,
             alone,
+            capacity,
             keys: Keys::new(capacity),
             tally: Tally::default(),
         }
+    }
+
+    fn stated(&self) -> Stated {
+        *self.stated.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn terms(&self) -> Terms {
+        self.stated().terms
+    }
+
+    pub(crate) fn quota(&self) -> Quota {
+        self.stated().quota
+    }
+
+    /// # Errors
+    ///
+    /// The limit cannot have this quota.
+    pub(crate) fn check_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        let kind = self.terms().kind;
+        Terms::of_kind(quota, kind)?;
+        Alone::of_kind(kind, self.alone.cut_off(), quota, &self.clock, 1).map(drop)
+    }
+
+    /// Replaces the quota, from the next call of each key on. A call that is in flight has the old one.
+    ///
+    /// # Errors
+    ///
+    /// The limit cannot have this quota. Nothing is changed.
+    pub(crate) fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        let kind = self.terms().kind;
+        let terms = Terms::of_kind(quota, kind)?;
+        self.alone
+            .set_quota(kind, quota, &self.clock, self.capacity)?;
+        let mut stated = self.stated.write().unwrap_or_else(PoisonError::into_inner);
+        *stated = Stated {
+            quota,
+            terms,
+            most_burst: stated.most_burst.max(terms.burst),
+            fastest: stated.fastest.faster(terms),
+        };
+        Ok(())
     }
 
     pub(crate) fn counts(&self) -> FleetCounts {
@@ -115,7 +175,7 @@ impl Strict {
     }
 
     pub(crate) fn share(&self) -> f64 {
-        view::share(self.cut_off)
+        view::share(self.alone.cut_off())
     }
 
     /// Returns how much this limit may have been exceeded, if a call ends within `timeout`.
@@ -125,21 +185,31 @@ impl Strict {
             let trouble = state.trouble.as_ref();
             trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)))
         });
-        let bursts = |count: u64| self.terms.burst.saturating_mul(count);
+        let Stated {
+            most_burst,
+            fastest,
+            ..
+        } = self.stated();
+        let bursts = |count: u64| most_burst.saturating_mul(count);
+        let of_others = Terms {
+            burst: most_burst,
+            ..fastest
+        };
         FleetBound {
-            in_flight: u64::try_from(view::flow(&self.terms, timeout)).unwrap_or(u64::MAX),
+            in_flight: u64::try_from(view::flow(&fastest, timeout)).unwrap_or(u64::MAX),
             leased: 0,
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
             alone: worst.alone_units,
-            others_alone: view::others_alone(self.cut_off, &self.terms, &worst),
+            others_alone: view::others_alone(self.alone.cut_off(), &of_others.bound(), &worst),
         }
     }
 
     fn with<R>(&self, record: Record, with: impl FnOnce(&mut State) -> R) -> R {
         // Only asked of a table that is full.
         let is_stale = |state: &State| {
-            let until_full = self.wait_at(self.clock.now(), state, self.terms.burst);
+            let terms = self.terms();
+            let until_full = state.wait_at(self.clock.now(), &terms, terms.burst);
             until_full.is_zero()
         };
         self.keys.with(record, is_stale, with)
@@ -158,12 +228,13 @@ impl Strict {
         if n == 0 {
             return Asked::Now(Ok(Admitted::by_store()));
         }
-        if n > self.terms.burst {
-            return Asked::Now(Err(Denied::never(n, self.terms.burst)));
+        let terms = self.terms();
+        if n > terms.burst {
+            return Asked::Now(Err(Denied::never(n, terms.burst)));
         }
         self.with(record, |state| {
             let now = self.clock.now();
-            let wait = self.wait_at(now, state, n);
+            let wait = state.wait_at(now, &terms, n);
             let is_cut_off = is_down || now < state.refused_until;
             let is_known = now.saturating_duration_since(state.seen_at) < KNOWN;
             if !wait.is_zero() && (is_known || is_cut_off) {
@@ -182,19 +253,6 @@ impl Strict {
         })
     }
 
-    /// Returns how long `n` units still have to wait, as far as is known here.
-    fn wait_at(&self, now: Timestamp, state: &State, n: u64) -> Duration {
-        let passed = now.saturating_duration_since(state.seen_at);
-        self.wait(state.seen, n).saturating_sub(passed)
-    }
-
-    /// Returns how long `n` units have to wait from the moment that the store stated this.
-    ///
-    /// Counted from its arrival, that is at most one way of a message too long, and never too short.
-    fn wait(&self, seen: Seen, n: u64) -> Duration {
-        Duration::from_micros(self.terms.wait_us(seen.debt, n))
-    }
-
     /// The decision of this process while the store does not answer.
     fn alone(&self, state: &mut State, record: Record, n: u64) -> Answer {
         let is_admitted = self.alone.admits(record, n);
@@ -210,23 +268,34 @@ impl Strict {
 
     /// Returns the call to send, with those that wait for it. Returns `None` if no caller waits any longer.
     pub(crate) fn call(&self, record: Record) -> Option<(Call, Vec<Asker>)> {
-        self.with(record, |state| {
+        let (call, impossible) = self.with(record, |state| {
             let most = state.waiting.len().min(MOST_IN_A_CALL);
             let waiting = state.waiting.drain(..most);
-            let askers: Vec<Asker> = waiting.filter(|asker| !asker.answer.is_closed()).collect();
+            let waiting = waiting.filter(|asker| !asker.answer.is_closed());
+            let terms = self.terms();
+            // The quota may have been replaced since they came.
+            let (askers, impossible): (Vec<Asker>, Vec<Asker>) =
+                waiting.partition(|asker| asker.n <= terms.burst);
             if askers.is_empty() && state.waiting.is_empty() {
                 state.is_calling = false;
-                return None;
+                return (None, impossible);
             }
             state.sent_at = self.clock.now();
+            state.restate(terms);
             let call = Call {
                 record,
-                terms: self.terms,
+                terms,
                 seen: state.seen,
                 runs: runs(&askers).map(run_of).collect(),
             };
-            Some((call, askers))
-        })
+            (Some((call, askers)), impossible)
+        });
+        for asker in impossible {
+            let answer = Err(Denied::never(asker.n, self.terms().burst));
+            self.tally.answered(&answer);
+            let _ = asker.answer.send(answer);
+        }
+        call
     }
 
     /// Answers those that waited for a call. Returns whether others wait by now, for the next one.
@@ -268,18 +337,18 @@ impl Strict {
     }
 
     fn answers(&self, askers: &[Asker], reply: &Reply, state: &mut State) -> Vec<Answer> {
-        let now = self.clock.now();
-        let shown = self.shown(askers, reply, state.seen);
+        let (now, terms) = (self.clock.now(), state.terms);
+        let shown = shown(&terms, askers, reply, state.seen);
         self.tally.replied(&mut state.trouble, now, shown);
         (state.seen, state.seen_at) = (reply.seen, now);
         let mut answers = Vec::with_capacity(askers.len());
         for (run, taken) in runs(askers).zip(&reply.taken) {
-            let wait = self.wait(reply.seen, run[0].n);
+            let n = run[0].n;
             answers.extend((0..run.len() as u64).map(|caller| {
                 if caller < *taken {
                     Ok(Admitted::by_store())
                 } else {
-                    Err(Denied::retry_in(wait))
+                    Err(Denied::retry_in(wait_after(&terms, reply.seen, n)))
                 }
             }));
         }
@@ -293,23 +362,55 @@ impl Strict {
         self.tally.called(called, took);
         answers
     }
+}
 
-    /// Returns what a reply shows beside the answers, if this process had seen `before`.
-    fn shown(&self, askers: &[Asker], reply: &Reply, before: Seen) -> Shown {
-        let Terms {
-            count,
-            period,
-            burst,
-        } = self.terms;
-        let units = runs(askers).zip(&reply.taken);
-        let units: u64 = units.map(|(run, taken)| run[0].n * taken).sum();
-        let remembered = left(before.debt, before.at_us, count, reply.seen.at_us);
-        let least = remembered.min(burst * period) + units * period;
-        Shown {
-            healed_units: reply.healed.div_ceil(period),
-            was_reset: reply.seen.debt < least,
-            is_known: before.at_us > 0,
+impl State {
+    /// Sets the terms of the next call. By other terms, what was seen has another meaning: the store is not reminded of it.
+    fn restate(&mut self, terms: Terms) {
+        if self.terms != terms {
+            let at_us = self.seen.at_us;
+            (self.terms, self.seen) = (terms, Seen::default());
+            self.seen.at_us = at_us;
         }
+    }
+
+    /// Returns how long `n` units still have to wait, as far as is known here.
+    fn wait_at(&self, now: Timestamp, terms: &Terms, n: u64) -> Duration {
+        if self.terms != *terms {
+            return Duration::ZERO;
+        }
+        let passed = now.saturating_duration_since(self.seen_at);
+        wait_after(terms, self.seen, n).saturating_sub(passed)
+    }
+}
+
+/// Returns how long `n` units have to wait from the moment that the store stated this.
+///
+/// Counted from its arrival, that is at most one way of a message too long, and never too short.
+fn wait_after(terms: &Terms, seen: Seen, n: u64) -> Duration {
+    Duration::from_micros(terms.wait_after(seen, n))
+}
+
+/// Returns what a reply shows beside the answers, if this process had seen `before`.
+fn shown(terms: &Terms, askers: &[Asker], reply: &Reply, before: Seen) -> Shown {
+    let taken = runs(askers).zip(&reply.taken);
+    let taken: u64 = taken.map(|(run, taken)| run[0].n * taken).sum();
+    let at_us = reply.seen.at_us;
+    // Parts of a bucket, or units of a window.
+    let (remembered, most, unit) = match terms.kind {
+        Kind::Bucket => {
+            let left = left(before.debt, before.at_us, terms.count, at_us);
+            (left, terms.burst * terms.period, terms.period)
+        }
+        kind => {
+            let is_open = at_us < kind.end_us(before.began_us, terms.period);
+            (if is_open { before.debt } else { 0 }, terms.burst, 1)
+        }
+    };
+    Shown {
+        healed_units: reply.healed.div_ceil(unit),
+        was_reset: reply.seen.debt < remembered.min(most) + taken * unit,
+        is_known: before.at_us > 0,
     }
 }
 
@@ -325,7 +426,8 @@ fn runs(askers: &[Asker]) -> impl Iterator<Item = &[Asker]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flowgate::{ManualClock, Quota};
+    use crate::CutOff;
+    use flowgate::ManualClock;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -335,7 +437,7 @@ mod tests {
         let terms = Terms::of(quota).expect("the store can count it");
         let clock = Clock::from(&time);
         let alone = Alone::new(cut_off, quota, &clock, 1).expect("a share");
-        (time, One(Strict::new(terms, clock, cut_off, alone, 1)))
+        (time, One(Strict::new(quota, terms, clock, alone, 1)))
     }
 
     /// A limit without keys.
@@ -359,9 +461,17 @@ mod tests {
         }
     }
 
+    fn seen(debt: u64) -> Seen {
+        Seen {
+            debt,
+            at_us: 7,
+            began_us: 0,
+        }
+    }
+
     fn reply(debt: u64, taken: &[u64]) -> Result<Reply, Failure> {
         Ok(Reply {
-            seen: Seen { debt, at_us: 7 },
+            seen: seen(debt),
             healed: 0,
             taken: taken.to_vec(),
         })
@@ -466,7 +576,7 @@ mod tests {
         let _answer = waits(strict.ask(1, false));
         let (again, _) = strict.call().expect("one waits");
         let debt = call.terms.period;
-        assert_eq!(again.seen, Seen { debt, at_us: 7 });
+        assert_eq!(again.seen, seen(debt));
     }
 
     #[test]
@@ -490,5 +600,67 @@ mod tests {
         assert!(decided(strict.ask(1, false)).unwrap_err().is_outage());
         time.advance(SECOND);
         drop(waits(strict.ask(1, false)));
+    }
+
+    #[test]
+    fn c3_a_window_refuses_until_its_end_as_the_store_has_stated_it() {
+        let time = ManualClock::new();
+        let (quota, clock) = ("5/10s".parse().expect("a quota"), Clock::from(&time));
+        let terms = Terms::of_window(quota, Kind::Window).expect("it is exact");
+        let alone = Alone::of_kind(Kind::Window, CutOff::Deny, quota, &clock, 1);
+        let strict = One(Strict::new(quota, terms, clock, alone.expect("a share"), 1));
+        let mut late = waits(strict.ask(3, false));
+        let (_, askers) = strict.call().expect("one waits");
+        let stated = Seen {
+            debt: 4,
+            at_us: 17_000_000,
+            began_us: 9_000_000,
+        };
+        let reply = Reply {
+            seen: stated,
+            healed: 0,
+            taken: vec![0],
+        };
+        strict.answer(askers, Ok(reply));
+        let denied = late.try_recv().expect("an answer").unwrap_err();
+        assert_eq!(denied.retry_after(), Some(2 * SECOND));
+        // One unit is left, and more are known to be used.
+        let (call, _) = {
+            drop(waits(strict.ask(1, false)));
+            let _answer = waits(strict.ask(1, false));
+            strict.call().expect("one waits")
+        };
+        assert_eq!(
+            (call.seen, call.seen.since_us(Kind::Window)),
+            (stated, 9_000_000)
+        );
+        time.advance(SECOND);
+        let denied = decided(strict.ask(2, true)).unwrap_err();
+        assert_eq!(denied.retry_after(), Some(SECOND));
+    }
+
+    #[test]
+    fn c1_a_new_quota_holds_from_the_next_call_and_forgets_what_was_seen_by_the_old_one() {
+        let (_, strict) = strict("10/s burst 5", CutOff::Deny);
+        let _answer = waits(strict.ask(5, false));
+        let (call, askers) = strict.call().expect("one waits");
+        // One waits for more than the new burst.
+        let mut large = waits(strict.ask(3, false));
+        let new = "3/min burst 2".parse().expect("a quota");
+        strict.0.set_quota(new).expect("a quota");
+        assert_eq!(strict.0.quota(), new);
+        strict.answer(askers, reply(5 * call.terms.period, &[1]));
+        assert!(decided(strict.ask(3, false)).unwrap_err().is_never());
+        let _small = waits(strict.ask(1, false));
+        let (again, askers) = strict.call().expect("two wait");
+        assert_eq!(again.terms, Terms::of(new).expect("it is exact"));
+        assert_eq!(again.seen, seen(0), "in parts of the old quota");
+        assert_eq!(again.runs, [Run::of(1, 1)]);
+        strict.answer(askers, reply(again.terms.period, &[1]));
+        let large = large.try_recv().expect("an answer");
+        assert!(large.unwrap_err().is_never());
+        let wrong = "3/min burst 9007199254740993".parse().expect("a quota");
+        assert!(strict.0.set_quota(wrong).is_err());
+        assert_eq!(strict.0.quota(), new);
     }
 }

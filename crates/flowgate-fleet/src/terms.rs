@@ -1,16 +1,51 @@
+use crate::FleetError;
+use crate::call::Seen;
 use flowgate::Quota;
 use std::time::Duration;
 
 /// Integers below this one are exact in the store's numbers, which are doubles.
 pub(crate) const MOST: u128 = 1 << 53;
 
-/// A quota in the store's integers: one unit is `period` parts, and `count` parts flow back per microsecond.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A quota in the store's integers.
+///
+/// Of a bucket, one unit is `period` parts, and `count` parts flow back per microsecond. Of a window, `count` units are admitted in
+/// `period` microseconds. So both have a rate of `count / period` units per microsecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
+    pub(crate) kind: Kind,
     pub(crate) count: u64,
     pub(crate) period: u64,
-    /// Units of a full bucket.
+    /// Units of a full bucket, or of a window.
     pub(crate) burst: u64,
+}
+
+/// How a limit counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A token bucket.
+    #[default]
+    Bucket,
+    /// Windows, each of which begins with its first admission.
+    Window,
+    /// Windows that begin when the store's Unix time is a multiple of their length.
+    AlignedWindow,
+}
+
+/// The longest window, in microseconds: twice as much after any time of this century is still exact.
+const LONGEST_WINDOW_US: u64 = 1 << 51;
+
+impl Kind {
+    pub(crate) fn is_window(self) -> bool {
+        self != Self::Bucket
+    }
+
+    /// Returns when a window of `period` ends that began at `began_us`.
+    pub(crate) fn end_us(self, began_us: u64, period: u64) -> u64 {
+        match self {
+            Self::AlignedWindow => began_us - began_us % period + period,
+            _ => began_us + period,
+        }
+    }
 }
 
 impl Terms {
@@ -29,13 +64,79 @@ impl Terms {
         }
         let whole = |value: u128| u64::try_from(value).expect("it is below 2^53");
         Ok(Self {
+            kind: Kind::Bucket,
             count: whole(count),
             period: whole(period),
             burst: whole(burst * scale),
         })
     }
 
-    /// Returns the microseconds until `n` units can be taken, with this debt, in parts.
+    /// Returns the terms of windows of this quota.
+    pub(crate) fn of_window(quota: Quota, kind: Kind) -> Result<Self, FleetError> {
+        if let Some(burst) = quota.explicit_burst() {
+            return Err(FleetError::WindowBurst { burst });
+        }
+        let nanos = quota.period().as_nanos();
+        let longest = u128::from(LONGEST_WINDOW_US) * 1_000;
+        if !nanos.is_multiple_of(1_000) || nanos > longest {
+            return Err(FleetError::WindowPeriod(quota.period()));
+        }
+        let units = u128::from(quota.count()) * u128::from(quota.scale());
+        if units >= MOST {
+            let most = (MOST - 1) / u128::from(quota.scale());
+            return Err(FleetError::WindowCount { most: most as u64 });
+        }
+        Ok(Self {
+            kind,
+            count: units as u64,
+            period: (nanos / 1_000) as u64,
+            burst: units as u64,
+        })
+    }
+
+    /// Returns the terms of `quota` for a limit of this kind.
+    pub(crate) fn of_kind(quota: Quota, kind: Kind) -> Result<Self, FleetError> {
+        match kind {
+            Kind::Bucket => Self::of(quota).map_err(|most| FleetError::Burst { most }),
+            _ => Self::of_window(quota, kind),
+        }
+    }
+
+    /// Returns the burst and the rate that bound a limit of these terms in every interval.
+    ///
+    /// An interval shorter than a window can have a part of two.
+    pub(crate) fn bound(self) -> Self {
+        let burst = match self.kind {
+            Kind::Bucket => self.burst,
+            _ => self.burst.saturating_mul(2),
+        };
+        Self { burst, ..self }
+    }
+
+    /// Returns those of the two with the larger rate.
+    pub(crate) fn faster(self, other: Self) -> Self {
+        let of = |this: Self, that: Self| u128::from(this.count) * u128::from(that.period);
+        match of(other, self) > of(self, other) {
+            true => other,
+            false => self,
+        }
+    }
+
+    /// Returns the microseconds from what the store has stated until `n` units can be taken.
+    pub(crate) fn wait_after(&self, seen: Seen, n: u64) -> u64 {
+        if !self.kind.is_window() {
+            return self.wait_us(seen.debt, n);
+        }
+        match seen.debt.saturating_add(n) > self.burst {
+            true => self
+                .kind
+                .end_us(seen.began_us, self.period)
+                .saturating_sub(seen.at_us),
+            false => 0,
+        }
+    }
+
+    /// Returns the microseconds until `n` units can be taken from a bucket, with this debt, in parts.
     pub(crate) fn wait_us(&self, debt: u64, n: u64) -> u64 {
         let [debt, n, period, burst, count] =
             [debt, n, self.period, self.burst, self.count].map(u128::from);
@@ -76,6 +177,7 @@ mod tests {
     fn a_quota_is_in_lowest_terms() {
         let of = |count, period, burst| {
             Ok(Terms {
+                kind: Kind::Bucket,
                 count,
                 period,
                 burst,
@@ -93,6 +195,34 @@ mod tests {
         let most = of(1_000_000).unwrap_err();
         assert!(of(most).is_ok());
         assert_eq!(of(most + 1), Err(most));
+    }
+
+    #[test]
+    fn a_window_is_in_whole_microseconds_and_has_no_burst() {
+        let of = |quota: &str| {
+            let quota = quota.parse().expect("a quota");
+            Terms::of_window(quota, Kind::Window).map_err(|error| error.to_string())
+        };
+        let hour = of("1000/h units 3").expect("it is exact");
+        assert_eq!((hour.burst, hour.period), (3_000, 3_600_000_000));
+        for (quota, hint) in [
+            ("10/s burst 10", "burst 10"),
+            ("1/1500ns", "1.5µs"),
+            ("1/100y", "71 years"),
+        ] {
+            let error = of(quota).expect_err(quota);
+            assert!(error.contains(hint), "{error}");
+        }
+        let large = Quota::new(1 << 53, Duration::from_secs(1 << 23)).expect("a quota");
+        let error = Terms::of_window(large, Kind::Window).expect_err("too many");
+        assert!(error.to_string().contains("9007199254740991"), "{error}");
+    }
+
+    #[test]
+    fn an_aligned_window_ends_at_a_multiple_of_its_length() {
+        let ends = [0, 1, 59, 60, 61].map(|began| Kind::AlignedWindow.end_us(began, 60));
+        assert_eq!(ends, [60, 60, 60, 120, 120]);
+        assert_eq!(Kind::Window.end_us(59, 60), 119);
     }
 
     #[test]

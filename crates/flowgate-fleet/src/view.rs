@@ -76,7 +76,8 @@ pub struct FleetCounts {
 /// How much a limit may have exceeded `burst + rate × t` by now, at most, in units.
 ///
 /// In no interval of any length t until now, all processes together were admitted more than `burst + rate × t` and
-/// [`total`](Self::total). This is what **this process** can know. It assumes that the others state the same quota and the same timeout,
+/// [`total`](Self::total). For [windows](crate::Fleet::window), it is `2 × count + count / period × t` in place of `burst + rate × t`, and a
+/// burst is the count. This is what **this process** can know. It assumes that the others state the same quota and the same timeout,
 /// and that they were cut off from the store for as long as this one. It does not include:
 ///
 /// - a loss of records that this process could not notice: its connection was not lost, and other processes have taken what it remembers;

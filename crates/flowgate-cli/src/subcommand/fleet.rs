@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use flowgate::Quota;
-use flowgate_fleet::{FleetRecord, FleetStore, FleetStoreError};
+use flowgate_fleet::{FleetRecord, FleetStore, FleetStoreError, FleetWindow};
 use serde::Serialize;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
@@ -42,10 +42,12 @@ const OF_INSPECT: &str = concat!(
 The store has a record of each limit that is not full:
   record     its name in the store, and when it was written
   rate       the rate that the last process stated
-  debt       units that are missing until the limit is full
+  window     of a limit of windows, in place of the rate: its quota
+  debt       units that are missing until the limit is full; of a window, those
+             that it has admitted
   available  the burst of --quota less the debt; negative after a larger burst
              was taken
-  full       when the limit is full, if no process asks
+  full       when the limit is full, if no process asks; when the window ends
   reset      when the limit was last reset
 A limit without a record is full, or no process has used its name. The nodes are
 the processes that are connected to the store, whatever limits they use. Nothing
@@ -252,6 +254,10 @@ impl Limit {
     async fn look(&self, store: &FleetStore, quota: Option<Quota>) -> Result<Sight, Refusal> {
         let record = store.record(&self.name, self.key.as_bytes()).await;
         let record = record.map_err(refusal)?;
+        // The record of a window has its limit.
+        let is_window = |record: &&FleetRecord| record.window().is_some();
+        let of_window = record.as_ref().filter(is_window);
+        let quota = quota.or(of_window.and_then(FleetRecord::rate));
         let nodes = store.nodes().await;
         let seconds = |time: Duration| time.as_secs_f64();
         let has = record.as_ref();
@@ -260,6 +266,7 @@ impl Limit {
             record: FleetStore::record_name(&self.name, self.key.as_bytes()),
             written_s_ago: has.map(|record| seconds(record.age())),
             rate: has.and_then(FleetRecord::rate).map(|rate| rate.to_string()),
+            window: has.and_then(FleetRecord::window).map(kind),
             debt: has.map_or(0.0, FleetRecord::debt),
             available: quota.map(|quota| match has {
                 Some(record) => record.available(quota),
@@ -282,6 +289,14 @@ impl Limit {
     }
 }
 
+/// How windows begin.
+fn kind(window: FleetWindow) -> &'static str {
+    match window.is_aligned {
+        true => "aligned",
+        false => "from its first admission",
+    }
+}
+
 /// The units of a full limit.
 fn units(quota: Quota) -> f64 {
     quota.max_burst() as f64 * quota.scale() as f64
@@ -295,6 +310,8 @@ struct Sight {
     /// `None`: there is no record.
     written_s_ago: Option<f64>,
     rate: Option<String>,
+    /// `None`: it is a bucket, or there is no record.
+    window: Option<&'static str>,
     debt: f64,
     available: Option<f64>,
     burst: Option<f64>,
@@ -329,15 +346,21 @@ impl Sight {
         match self.written_s_ago {
             Some(ago) => {
                 let ago = time(seconds(ago));
-                lines.push(format!("record      {}, written {ago} ago", self.record));
+                let what = match self.window {
+                    Some(_) => "its window began",
+                    None => "written",
+                };
+                lines.push(format!("record      {}, {what} {ago} ago", self.record));
             }
             None => {
                 lines.push(format!("record      none named {}:", self.record));
                 lines.push("            full, or no process has used this limit".to_owned());
             }
         }
-        if let Some(rate) = &self.rate {
-            lines.push(format!("rate        {rate}"));
+        match (&self.rate, self.window) {
+            (Some(quota), Some(kind)) => lines.push(format!("window      {quota}, {kind}")),
+            (Some(rate), None) => lines.push(format!("rate        {rate}")),
+            (None, _) => {}
         }
         lines.push(format!("debt        {}", number(self.debt)));
         if let (Some(available), Some(burst)) = (self.available, self.burst) {

@@ -62,6 +62,37 @@ fn a_limit_is_shown_and_set_back() {
 
 #[test]
 #[ignore = "needs redis-server: ./ci/test"]
+fn a_window_is_shown_and_set_back() {
+    let (engine, time) = (Engine::start(), ManualClock::new());
+    let fleet = Fleet::redis(&engine.url()).unwrap().nodes(2).clock(&time);
+    let fleet = fleet.timeout(Duration::from_secs(10)).open().unwrap();
+    let builder = fleet.window("day", "40/day".parse().unwrap());
+    let limit = builder.build().unwrap();
+    assert!(limit.ask().n(30).block().is_ok());
+    let url = engine.url();
+    let (exit, out, err) = run(&["fleet", "inspect", &url, "day"]);
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    for expected in [
+        ", its window began ",
+        "\nwindow      40/day, from its first admission\ndebt        30\navailable   10 of 40\nfull        in ",
+    ] {
+        assert!(out.contains(expected), "{expected:?} is not in {out}");
+    }
+    let (_, out, _) = run(&["fleet", "inspect", &url, "day", "--json"]);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&shown["rate"], &shown["available"]),
+        (&"40/day".into(), &10.0.into())
+    );
+    assert_eq!(shown["window"], "from its first admission");
+    let (exit, out, _) = run(&["fleet", "reset", &url, "day"]);
+    assert_eq!((exit, out.as_str()), (0, "day is full again\n"));
+    time.advance(Duration::from_secs(1));
+    assert!(limit.ask().n(40).block().is_ok());
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
 fn each_field_of_its_json_is_on_its_page_and_nothing_is_written() {
     let (engine, time) = (Engine::start(), ManualClock::new());
     let limit = limit(&engine, "api", &time);

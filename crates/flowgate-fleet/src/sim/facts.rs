@@ -1,7 +1,8 @@
 //! What a run has done, and what the theorem allows it.
 
-use super::plan::{MS, Plan, RHO_PPM};
+use super::plan::{MS, Plan, RHO_PPM, bound};
 use crate::CutOff;
+use crate::terms::Kind;
 use flowgate::Quota;
 use flowgate_testkit::allowance::{Allowance, Tightest};
 use flowgate_testkit::promise::{Broken, TimedGrant};
@@ -122,8 +123,8 @@ impl Facts {
             }
             for ((node, life), alone) in &facts.alone {
                 let local: Vec<_> = alone.iter().map(|[local, _]| *local).collect();
-                let quota = plan.quota_of(*node, *life);
-                let share = share(quota, plan.nodes[*node].cut_off);
+                let quota = plan.widest_of(*node, *life);
+                let share = share(plan.kind, quota, plan.nodes[*node].cut_off);
                 let share = share.expect("a share of nothing admits nothing");
                 Allowance::new(share).check(&local).map_err(Broke::Share)?;
             }
@@ -137,20 +138,25 @@ impl Facts {
 
     /// b + r·t, and what the faults of the stores add.
     fn stores(&self, plan: &Plan, key: u64, facts: &KeyFacts) -> Allowance {
-        let quota = plan.lending().map_or(plan.quota, |lending| {
+        let quota = plan.lending().map_or(plan.bound(), |lending| {
             let quota = plan.quota.try_burst(lending.terms.burst);
             quota.expect("a smaller burst")
         });
         let burst = quota.max_burst();
+        // What a record can hold: a window that is lost is opened once more.
+        let most = match plan.kind {
+            Kind::Bucket => burst,
+            _ => quota.count(),
+        };
         let mut allowance = Allowance::new(quota);
         for amnesia in &self.amnesias {
-            let units = facts.forgotten(key, amnesia).unwrap_or(burst).min(burst);
+            let units = facts.forgotten(key, amnesia).unwrap_or(most).min(most);
             allowance = allowance.once(units, by_store(amnesia.at_ns), amnesia.at_ns);
         }
         for (at_ns, us) in &self.leaps {
             let earned = u128::from(quota.count()) * u128::from(*us) * 1_000;
             let units = earned.div_ceil(quota.period().as_nanos());
-            let units = u64::try_from(units).unwrap_or(u64::MAX).min(burst);
+            let units = u64::try_from(units).unwrap_or(u64::MAX).min(most);
             allowance = allowance.once(units, by_store(*at_ns), *at_ns);
         }
         for failover in &self.failovers {
@@ -182,8 +188,9 @@ impl Facts {
         [stores.lead(self.lead_ns(plan)), of_nodes].map(|mut allowance| {
             for ((node, life), alone) in &facts.alone {
                 let cut_off = plan.nodes[*node].cut_off;
-                let quota = plan.quota_of(*node, *life);
-                let burst = share(quota, cut_off).expect("a share").max_burst();
+                let quota = plan.widest_of(*node, *life);
+                let share = share(plan.kind, quota, cut_off).expect("a share");
+                let burst = share.max_burst();
                 let CutOff::Share(of, nodes) = cut_off else {
                     unreachable!("the others admit nothing");
                 };
@@ -309,12 +316,17 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("a short time")
 }
 
-/// The limit of a process that decides alone.
-fn share(quota: Quota, cut_off: CutOff) -> Option<Quota> {
+/// The bound of a process that decides alone.
+fn share(kind: Kind, quota: Quota, cut_off: CutOff) -> Option<Quota> {
     let CutOff::Share(of, nodes) = cut_off else {
         return None;
     };
-    let burst = quota.max_burst() * u64::from(of) / u64::from(nodes);
+    let part = |units: u64| units * u64::from(of) / u64::from(nodes);
+    if kind.is_window() {
+        let share = Quota::new(part(quota.count()), quota.period()).ok()?;
+        return Some(bound(kind, share));
+    }
     let rate = Quota::new(quota.count() * u64::from(of), quota.period() * nodes);
-    rate.and_then(|rate| rate.try_burst(burst)).ok()
+    rate.and_then(|rate| rate.try_burst(part(quota.max_burst())))
+        .ok()
 }

@@ -5,6 +5,7 @@ use super::plan::{Demand, Fault, Flaw, MS, NodePlan, Plan, SECOND};
 use super::tight::{gathered, hoarders, holders, regular};
 use super::world::run;
 use crate::CutOff;
+use crate::terms::Kind;
 
 /// Runs a plan that keeps what is promised, and then with a mistake.
 fn broke(mut plan: Plan, flaw: Flaw) -> Broke {
@@ -78,6 +79,16 @@ fn a_store_that_has_forgotten_must_be_reminded() {
         node(CutOff::Deny, regular(1, 2, 100 * MS)),
     );
     plan.faults = vec![(150 * MS, Fault::Amnesia { age_ns: None })];
+    assert!(matches!(broke(plan, Flaw::NoReminder), Broke::Debits(_)));
+}
+
+#[test]
+fn a_store_that_has_forgotten_a_window_must_be_reminded() {
+    let mut plan = Plan::calm("10/h", node(CutOff::Deny, regular(1, 2, 100 * MS)));
+    plan.kind = Kind::Window;
+    plan.faults = (1..=4)
+        .map(|fault| (fault * 350 * MS, Fault::Amnesia { age_ns: None }))
+        .collect();
     assert!(matches!(broke(plan, Flaw::NoReminder), Broke::Debits(_)));
 }
 

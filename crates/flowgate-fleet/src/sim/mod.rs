@@ -23,11 +23,14 @@ fn seeds() -> u64 {
     }
 }
 
-/// Every other world has a leased limit.
+/// Every other world has a leased limit, and every fourth one windows. In some of the others, quotas are replaced.
 fn world_of(seed: u64) -> Plan {
     let plan = Plan::random(seed);
-    match seed % 2 {
+    match seed % 4 {
+        0 if seed.is_multiple_of(16) => plan.changing(),
         0 => plan,
+        2 if seed % 16 == 2 => plan.windowed().changing(),
+        2 => plan.windowed(),
         _ => plan.clone().leased().unwrap_or(plan),
     }
 }
@@ -46,6 +49,7 @@ fn c1_no_seed_breaks_the_theorem() {
     println!("{} runs: {seen:?}", seeds());
     let Seen {
         leased,
+        windows,
         by_store,
         alone,
         outages,
@@ -55,6 +59,7 @@ fn c1_no_seed_breaks_the_theorem() {
     } = seen;
     let least = [
         leased,
+        windows,
         by_store / 50,
         alone / 20,
         outages / 10,
@@ -72,6 +77,7 @@ fn c1_no_seed_breaks_the_theorem() {
 #[derive(Debug, Default)]
 struct Seen {
     leased: u64,
+    windows: u64,
     by_store: u64,
     alone: u64,
     outages: u64,
@@ -83,6 +89,7 @@ struct Seen {
 impl Seen {
     fn add(&mut self, plan: &Plan, facts: &Facts) {
         self.leased += u64::from(plan.lease.is_some());
+        self.windows += u64::from(plan.kind.is_window());
         for key in facts.keys.values() {
             self.by_store += key.told.len() as u64;
             self.alone += key.alone.values().map(Vec::len).sum::<usize>() as u64;

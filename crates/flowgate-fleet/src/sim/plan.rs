@@ -1,7 +1,7 @@
 //! What happens in a run: all of it is drawn from one seed, or written down by a test.
 
 use crate::overshoot::{Lending, Overshoot};
-use crate::terms::Terms;
+use crate::terms::{Kind, Terms};
 use crate::{CutOff, FleetError};
 use fastrand::Rng;
 use flowgate::Quota;
@@ -17,8 +17,9 @@ pub(super) const RHO_PPM: u64 = 1_000;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// The largest rate and burst of all nodes.
+    /// The largest rate and burst of all nodes; of windows, the largest count and the shortest period.
     pub(super) quota: Quota,
+    pub(super) kind: Kind,
     pub(super) nodes: Vec<NodePlan>,
     /// Keys of the limit. Each has a record, and a bound, of its own.
     pub(super) keys: u64,
@@ -98,6 +99,8 @@ pub(super) enum Fault {
     },
     /// A process ends, and another one takes its place.
     Restart { node: usize },
+    /// A process replaces its quota, and goes on.
+    SetQuota { node: usize, quota: Quota },
     /// The store closes all connections.
     Reset,
     /// The store refuses all calls for this time, because its memory is full.
@@ -182,12 +185,34 @@ fn around(mean_ns: u64) -> RangeInclusive<u64> {
     mean_ns / 2 + 1..=3 * mean_ns / 2
 }
 
+/// Returns a quota that allows no more.
+fn smaller(random: &mut Rng, kind: Kind, than: Quota) -> Quota {
+    let count = random.u64(1..=than.count());
+    let smaller = match kind {
+        Kind::Bucket => {
+            let burst = random.u64(1..=than.max_burst());
+            Quota::new(count, than.period()).and_then(|smaller| smaller.try_burst(burst))
+        }
+        _ => Quota::new(count, than.period() * random.u32(1..=3)),
+    };
+    smaller.expect("a smaller quota")
+}
+
+/// The burst and the rate that bound a limit in every interval.
+pub(super) fn bound(kind: Kind, quota: Quota) -> Quota {
+    match kind {
+        Kind::Bucket => quota,
+        _ => quota.burst(2 * quota.count()),
+    }
+}
+
 impl Plan {
     /// A run without faults.
     pub(super) fn calm(quota: &str, nodes: Vec<NodePlan>) -> Self {
         Self {
             seed: 1,
             quota: quota.parse().expect("a quota"),
+            kind: Kind::Bucket,
             nodes,
             keys: 1,
             capacity: 1,
@@ -207,6 +232,54 @@ impl Plan {
             self.quota,
             |[before, after]| if life == 0 { before } else { after },
         )
+    }
+
+    /// The most that a process ever states.
+    pub(super) fn widest_of(&self, node: usize, life: u32) -> Quota {
+        let is_set =
+            |fault: &Fault| matches!(fault, Fault::SetQuota { node: of, .. } if *of == node);
+        match self.faults.iter().any(|(_, fault)| is_set(fault)) {
+            true => self.quota,
+            false => self.quota_of(node, life),
+        }
+    }
+
+    /// The same world, in which processes replace their quotas while they run.
+    pub(super) fn changing(mut self) -> Self {
+        let mut random = stream(self.seed, 4);
+        for _ in 0..random.usize(1..=6) {
+            let at_ns = random.u64(..self.end_ns);
+            let node = random.usize(..self.nodes.len());
+            let quota = match random.u8(..3) {
+                0 => self.quota,
+                _ => smaller(&mut random, self.kind, self.quota),
+            };
+            self.faults.push((at_ns, Fault::SetQuota { node, quota }));
+        }
+        self
+    }
+
+    /// The burst and the rate of the theorem.
+    pub(super) fn bound(&self) -> Quota {
+        bound(self.kind, self.quota)
+    }
+
+    /// The same world with windows.
+    pub(super) fn windowed(mut self) -> Self {
+        let mut random = stream(self.seed, 3);
+        self.kind = [Kind::Window, Kind::AlignedWindow][random.usize(..2)];
+        let count = self.quota.max_burst();
+        let period_us = [7_000, 50_000, 200_003, 1_000_000, 3_600_000_000][random.usize(..5)];
+        let window = Quota::new(count, Duration::from_micros(period_us));
+        let window = window.expect("a window");
+        self.quota = window;
+        for node in &mut self.nodes {
+            node.quotas = node.quotas.map(|_| {
+                let smaller = smaller(&mut random, self.kind, window);
+                [[window, smaller], [smaller, window]][random.usize(..2)]
+            });
+        }
+        self
     }
 
     /// The terms of its leases, if it has any.
@@ -358,6 +431,7 @@ impl Plan {
         Self {
             seed,
             quota,
+            kind: Kind::Bucket,
             keys: random.u64(1..=3),
             capacity: random.usize(1..=3),
             timeout_ns,

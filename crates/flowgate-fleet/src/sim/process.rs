@@ -39,8 +39,8 @@ pub(super) struct Process {
     pub(super) announced: Vec<u64>,
     pub(super) link: Link,
     pub(super) in_flight: BTreeMap<u64, Batch>,
-    /// What the store has stated of each key, and when that was, by this clock.
-    pub(super) stated: BTreeMap<u64, (Seen, u64)>,
+    /// What the store has stated of each key, by which terms, and when that was, by this clock.
+    pub(super) stated: BTreeMap<u64, (Seen, Terms, u64)>,
 }
 
 /// An attempt to connect takes as long as this many calls at most.
@@ -79,7 +79,8 @@ pub(super) struct Batch {
 /// For whom a call is.
 #[derive(Debug)]
 pub(super) enum Asking {
-    Callers(Vec<Asker>),
+    /// With the terms of their call.
+    Callers(Vec<Asker>, Terms),
     /// When it was sent, by the clock of the process.
     Lease(Timestamp),
     /// A second one, which must not be.
@@ -157,25 +158,24 @@ impl Process {
 
     /// Returns whether a refusal of `n` units follows from what the store has stated.
     pub(super) fn is_founded(&self, key: u64, n: u64, now_ns: u64) -> bool {
-        let terms = terms(self.quota);
-        self.stated.get(&key).is_some_and(|(seen, at_ns)| {
-            at_ns + 1_000 * terms.wait_us(seen.debt, n) > self.local_ns(now_ns)
+        self.stated.get(&key).is_some_and(|(seen, terms, at_ns)| {
+            at_ns + 1_000 * terms.wait_after(*seen, n) > self.local_ns(now_ns)
         })
     }
 
-    pub(super) fn note(&mut self, key: u64, reply: &Reply, now_ns: u64) {
+    pub(super) fn note(&mut self, key: u64, terms: Terms, reply: &Reply, now_ns: u64) {
         let at_ns = self.local_ns(now_ns);
-        self.stated.insert(key, (reply.seen, at_ns));
+        self.stated.insert(key, (reply.seen, terms, at_ns));
     }
 }
 
-fn terms(quota: Quota) -> Terms {
-    Terms::of(quota).expect("the store can count it")
+fn terms(plan: &Plan, quota: Quota) -> Terms {
+    Terms::of_kind(quota, plan.kind).expect("the store can count it")
 }
 
 fn strict(plan: &Plan, node: &NodePlan, quota: Quota, time: &ManualClock) -> Strict {
     let clock = Clock::from(time);
-    let alone = Alone::new(node.cut_off, quota, &clock, plan.capacity);
+    let alone = Alone::of_kind(plan.kind, node.cut_off, quota, &clock, plan.capacity);
     let alone = alone.expect("a share");
-    Strict::new(terms(quota), clock, node.cut_off, alone, plan.capacity)
+    Strict::new(quota, terms(plan, quota), clock, alone, plan.capacity)
 }

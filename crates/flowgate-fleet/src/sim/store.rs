@@ -2,8 +2,8 @@
 
 use super::plan::Flaw;
 use super::process::record;
-use crate::bucket::Bucket;
 use crate::call::{Call, Reply, Seen};
+use crate::kept::Kept;
 use crate::record::Record;
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ const EPOCH_US: i64 = 1_700_000_000_000_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Store {
-    records: BTreeMap<u64, Bucket>,
+    records: BTreeMap<u64, Kept>,
     /// Each change of a record: when, which, and to what.
-    log: Vec<(u64, u64, Bucket)>,
+    log: Vec<(u64, u64, Kept)>,
     /// When it last became what it was before, and when that was.
     restored: (u64, u64),
     begins_ns: u64,
@@ -62,10 +62,11 @@ impl Store {
         if flaw == Some(Flaw::NoReminder) || matches!(flaw, Some(Flaw::ShortTtl(_))) {
             call.seen = Seen::default();
         }
-        let (reply, changed) = Bucket::take(stored, self.now_us(now_ns), &call);
-        if let Some(bucket) = changed {
-            self.records.insert(key, bucket);
-            self.log.push((now_ns, key, bucket));
+        let carried_out = Kept::take(stored, self.now_us(now_ns), &call);
+        let (reply, changed) = carried_out.expect("limits of one kind");
+        if let Some(kept) = changed {
+            self.records.insert(key, kept);
+            self.log.push((now_ns, key, kept));
         }
         reply
     }
@@ -82,7 +83,7 @@ impl Store {
         self.records = self
             .log
             .iter()
-            .map(|(_, key, bucket)| (*key, *bucket))
+            .map(|(_, key, kept)| (*key, *kept))
             .collect();
         if then_ns == 0 {
             (self.log, self.records) = Default::default();

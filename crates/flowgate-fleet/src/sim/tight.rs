@@ -5,6 +5,7 @@ use super::plan::{Demand, Fault, MS, NodePlan, Plan, SECOND};
 use super::world::run;
 use crate::CutOff;
 use crate::overshoot::Overshoot;
+use crate::terms::Kind;
 use flowgate_testkit::allowance::Allowance;
 
 /// Requires that a plan keeps the theorem, and admits at least 85 % of `term` beyond b + r·t.
@@ -12,7 +13,7 @@ fn reaches(plan: &Plan, term: u64) -> Facts {
     let facts = run(plan);
     assert_eq!(facts.check(plan), Ok(()));
     let admissions = facts.keys[&0].admissions(plan);
-    let bare = Allowance::new(plan.quota).tightest(&admissions);
+    let bare = Allowance::new(plan.bound()).tightest(&admissions);
     let bare = bare.expect("admissions");
     assert!(
         bare.over() * 100 >= i128::from(term) * 85,
@@ -226,7 +227,7 @@ fn no_overshoot_means_the_limit_itself() {
     let facts = run(&plan);
     assert_eq!(facts.check(&plan), Ok(()));
     let admissions = facts.keys[&0].admissions(&plan);
-    let bare = Allowance::new(plan.quota).tightest(&admissions);
+    let bare = Allowance::new(plan.bound()).tightest(&admissions);
     let bare = bare.expect("admissions");
     assert!((-15..=0).contains(&bare.over()), "{bare}");
 }
@@ -244,6 +245,69 @@ fn processes_with_leases_that_are_cut_off_give_their_shares() {
         .map(|node| (SECOND, Fault::Cut { node, for_ns, ways }))
         .collect();
     reaches(&plan, (80 + 800) * 3 / 4);
+}
+
+/// Windows of 100 in 10 s, and callers who take one when it begins, and the rest at its end.
+fn windows(kind: Kind, nodes: Vec<NodePlan>) -> Plan {
+    let mut plan = Plan::calm("100/10s", nodes);
+    (plan.kind, plan.end_ns) = (kind, 25 * SECOND);
+    plan
+}
+
+#[test]
+fn windows_give_twice_their_count_around_an_end() {
+    // The store's clock begins at a multiple of 10 s.
+    for kind in [Kind::Window, Kind::AlignedWindow] {
+        let late = crowds(vec![
+            (5 * MS, [1, 1]),
+            (9_990 * MS, [99, 1]),
+            (10_010 * MS, [100, 1]),
+        ]);
+        let plan = windows(kind, nodes(1, &late));
+        let facts = run(&plan);
+        assert_eq!(facts.check(&plan), Ok(()));
+        let told = &facts.keys[&0].told;
+        let around = told.iter().filter(|grant| grant.at_ns >= 9_990 * MS);
+        assert_eq!(around.map(|grant| grant.n).sum::<u64>(), 199);
+    }
+}
+
+#[test]
+fn a_store_that_is_emptied_gives_a_window_again() {
+    let late = crowds(vec![
+        (5 * MS, [1, 1]),
+        (9_990 * MS, [99, 1]),
+        (10_010 * MS, [100, 1]),
+    ]);
+    let again = crowds(vec![(10_060 * MS, [100, 1])]);
+    let mut plan = windows(Kind::Window, nodes(1, &late));
+    plan.nodes.extend(nodes(1, &again));
+    plan.faults = vec![(10_050 * MS, Fault::Amnesia { age_ns: None })];
+    reaches(&plan, 100);
+}
+
+#[test]
+fn processes_that_are_cut_off_give_two_windows_of_their_shares() {
+    let crowd = crowds(vec![
+        (1_020 * MS, [1, 1]),
+        (11_010 * MS, [49, 1]),
+        (11_100 * MS, [50, 1]),
+    ]);
+    let mut plan = windows(
+        Kind::Window,
+        vec![NodePlan::new(CutOff::Share(1, 2), crowd); 2],
+    );
+    let cut = |node| Fault::Cut {
+        node,
+        for_ns: 20 * SECOND,
+        ways: [true, true],
+    };
+    plan.faults = vec![(SECOND, cut(0)), (SECOND, cut(1))];
+    let facts = run(&plan);
+    assert_eq!(facts.check(&plan), Ok(()));
+    let alone = facts.keys[&0].alone.values().flatten();
+    let alone: u64 = alone.map(|[_, at]| at.n).sum();
+    assert_eq!(alone, 2 * 100);
 }
 
 #[test]

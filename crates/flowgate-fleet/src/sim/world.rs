@@ -8,6 +8,7 @@ use super::store::{Store, key_of};
 use crate::call::{Call, Failure, Reply};
 use crate::link::LinkState;
 use crate::strict::{Answer, Asked};
+use crate::terms::Kind;
 use fastrand::Rng;
 use flowgate_testkit::promise::TimedGrant;
 use std::collections::BTreeMap;
@@ -277,8 +278,8 @@ impl World<'_> {
         let (mut calls, mut asking) = (Vec::new(), Vec::new());
         for key in std::mem::take(&mut node.announced) {
             if let Some((call, askers)) = node.strict.call(record(key)) {
+                asking.push((key, Asking::Callers(askers, call.terms)));
                 calls.push(call);
-                asking.push((key, Asking::Callers(askers)));
             }
         }
         self.call(who, calls, asking);
@@ -507,7 +508,10 @@ impl World<'_> {
             store,
             at_ns: self.now_ns,
             units: units.sum(),
-            healed: reply.healed.div_ceil(call.terms.period),
+            healed: match call.terms.kind {
+                Kind::Bucket => reply.healed.div_ceil(call.terms.period),
+                _ => reply.healed,
+            },
             number,
             knows: knows.map(|(_, number)| *number),
         });
@@ -550,8 +554,8 @@ impl World<'_> {
 
     fn decided(&mut self, who: Who, key: u64, asking: Asking, outcome: Result<Reply, Failure>) {
         let node = &mut self.nodes[who.0];
-        let askers = match asking {
-            Asking::Callers(askers) => askers,
+        let (askers, terms) = match asking {
+            Asking::Callers(askers, terms) => (askers, terms),
             Asking::SecondLease(sent) => {
                 let lease = node.lease.as_ref().expect("a leased limit");
                 let taken = outcome.map_or(0, |reply| reply.taken.iter().sum());
@@ -565,7 +569,7 @@ impl World<'_> {
             }
         };
         if let Ok(reply) = &outcome {
-            node.note(key, reply, self.now_ns);
+            node.note(key, terms, reply, self.now_ns);
         }
         let others_wait = node.strict.answer(record(key), askers, outcome);
         if others_wait {
@@ -721,6 +725,14 @@ impl World<'_> {
                 let ends_ns = self.plan.nodes[node].ends_ns;
                 self.after(0, Event::Begin(node));
                 self.enter(ends_ns.max(now_ns), Event::End((node, life)));
+            }
+            Fault::SetQuota { node, quota } => {
+                let node = &mut self.nodes[node];
+                node.wind(now_ns);
+                node.strict
+                    .set_quota(quota)
+                    .expect("a quota that can be kept");
+                node.quota = quota;
             }
             Fault::Reset => {
                 for node in 0..self.nodes.len() {

@@ -17,3 +17,4 @@ mod settings;
 mod strict;
 mod support;
 mod tls;
+mod windows;

@@ -1,6 +1,6 @@
 //! What operators see of a fleet, and what they can change.
 
-use crate::support::{Engine, fleet};
+use crate::support::{Engine, fleet, free_port};
 use flowgate::{ManualClock, Quota};
 use flowgate_fleet::{Fleet, FleetLimit, FleetStore, FleetStoreError};
 use std::future::Future;
@@ -146,4 +146,25 @@ fn a_wrong_password_is_told_from_a_store_that_is_not_there() {
     );
     let nonsense = connect("reddis:/x").map(drop);
     assert!(matches!(nonsense, Err(FleetStoreError::Address(_))));
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn a_replica_is_shown_and_not_reset() {
+    let engine = Engine::start();
+    let replica = format!("REPLICAOF 127.0.0.1 {}", free_port());
+    engine.command::<()>(&replica).unwrap();
+    let (shown, reset) = run(async {
+        let store = FleetStore::connect(&engine.url(), 10 * SECOND).await?;
+        let shown = store.record("api", b"").await;
+        Ok::<_, FleetStoreError>((shown, store.reset("api", b"").await))
+    })
+    .unwrap();
+    assert!(matches!(shown, Ok(None)), "{shown:?}");
+    let error = reset.unwrap_err();
+    assert!(matches!(error, FleetStoreError::Replica(_)), "{error:?}");
+    assert!(
+        error.to_string().contains("address of the primary"),
+        "{error}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{Engine, calls, fleet};
 use flowgate::{ManualClock, Quota};
-use flowgate_fleet::{CutOff, Fleet, FleetError, FleetLimit};
+use flowgate_fleet::{CutOff, Fleet, FleetError, FleetLimit, FleetStore};
 use std::future::Future;
 use std::task::{Context, Waker};
 use std::thread;
@@ -178,23 +178,38 @@ fn a_store_that_was_killed_is_found_again_and_forgets_little() {
 #[ignore = "needs redis-server: ./ci/test"]
 fn a_foreign_record_is_an_outage_of_this_limit_alone() {
     let engine = Engine::start();
-    let fleet = fleet(&engine);
-    let build = |name| {
-        let builder = fleet.limit(name, quota("5/day"));
-        builder.when_cut_off(CutOff::Deny).build().unwrap()
-    };
-    let (one, other) = (build("one"), build("other"));
-    assert!(one.ask().block().is_ok());
-    let record: String = engine.command("RANDOMKEY").expect("the only record");
-    engine.command::<()>(&format!("SET {record} 17")).unwrap();
-    assert!(one.ask().block().unwrap_err().is_outage());
-    assert!(
-        other
-            .ask()
-            .block()
-            .is_ok_and(|admitted| !admitted.is_degraded())
-    );
-    assert_eq!(engine.command(&format!("GET {record}")), Ok(17));
+    let time = ManualClock::new();
+    let fleet = Fleet::redis(&engine.url()).unwrap().clock(&time);
+    let fleet = fleet.timeout(Duration::from_secs(10)).open().unwrap();
+    let [bucket, other] = [
+        fleet.limit("bucket", quota("5/day")),
+        fleet.limit("other", quota("5/day")),
+    ]
+    .map(|builder| builder.when_cut_off(CutOff::Deny).build().unwrap());
+    let window = fleet.window("window", quota("5/day"));
+    let window = window.when_cut_off(CutOff::Deny).build().unwrap();
+    for (limit, name) in [(&bucket, "bucket"), (&window, "window")] {
+        let record = FleetStore::record_name(name, b"");
+        // A string, a list, a hash, and the record of a limit of the other kind.
+        let of_other_kind = match name {
+            "bucket" => "SET {} w:1:1700000000000000:5:86400000000",
+            _ => "SET {} 5:1700000000000000:1:1000000",
+        };
+        let values = ["SET {} 17", "LPUSH {} 17", "HSET {} a 17", of_other_kind];
+        for (refused, value) in values.into_iter().enumerate() {
+            engine.command::<()>(&format!("DEL {record}")).unwrap();
+            engine.command::<()>(&value.replace("{}", &record)).unwrap();
+            assert!(limit.ask().block().unwrap_err().is_outage(), "{value}");
+            assert_eq!(engine.command(&format!("EXISTS {record}")), Ok(1));
+            assert_eq!(limit.inspect().counts.calls_refused, 1 + refused as u64);
+            // It asks again after a second.
+            time.advance(Duration::from_secs(1));
+        }
+        let admitted = other.ask().n(2).block();
+        assert!(admitted.is_ok_and(|admitted| !admitted.is_degraded()));
+        engine.command::<()>(&format!("DEL {record}")).unwrap();
+        assert!(limit.ask().block().is_ok());
+    }
 }
 
 #[test]

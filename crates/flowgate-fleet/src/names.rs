@@ -1,0 +1,155 @@
+//! The limits of this process by their names: a name has one quota.
+
+use crate::FleetError;
+use crate::strict::Strict;
+use crate::terms::Kind;
+use flowgate::{Leased, Quota};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Names are looked through for dropped limits when there are twice as many as after the last time, and at least this many.
+const FEW: usize = 64;
+
+/// The names of limits that are in use.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    uses: HashMap<String, Vec<Use>>,
+    /// How many there were after the dropped ones were removed.
+    used: usize,
+}
+
+/// What a limit states of its name.
+#[derive(Debug)]
+struct Use {
+    kind: Kind,
+    quota: Quota,
+    limit: Limit,
+}
+
+#[derive(Debug)]
+enum Limit {
+    /// All handles share the second.
+    Strict(Weak<Strict>, Weak<Lives>),
+    Leased(Weak<Leased>),
+}
+
+/// A part of each handle of a strict limit: the limit is in use while there is one. A call in flight holds none.
+#[derive(Debug)]
+pub(crate) struct Lives;
+
+impl Use {
+    fn is_dropped(&self) -> bool {
+        match &self.limit {
+            Limit::Strict(_, lives) => lives.strong_count() == 0,
+            Limit::Leased(leased) => leased.strong_count() == 0,
+        }
+    }
+}
+
+impl Names {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a strict limit. Returns what its handles hold.
+    ///
+    /// # Errors
+    ///
+    /// A limit of this name that is in use counts in another way, or has another quota.
+    pub(crate) fn use_strict(
+        &self,
+        name: &str,
+        kind: Kind,
+        quota: Quota,
+        strict: &Arc<Strict>,
+    ) -> Result<Arc<Lives>, FleetError> {
+        let lives = Arc::new(Lives);
+        let limit = Limit::Strict(Arc::downgrade(strict), Arc::downgrade(&lives));
+        self.known().add(name, Use { kind, quota, limit })?;
+        Ok(lives)
+    }
+
+    /// Notes a leased limit.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub(crate) fn use_leased(
+        &self,
+        name: &str,
+        quota: Quota,
+        leased: &Arc<Leased>,
+    ) -> Result<(), FleetError> {
+        let limit = Limit::Leased(Arc::downgrade(leased));
+        let kind = Kind::Bucket;
+        self.known().add(name, Use { kind, quota, limit })
+    }
+
+    /// Replaces the quota of all limits of this name.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot have it. Nothing is changed.
+    pub(crate) fn set_quota(&self, name: &str, quota: Quota) -> Result<(), FleetError> {
+        let mut known = self.known();
+        let Some(uses) = known.uses.get_mut(name) else {
+            return Ok(());
+        };
+        uses.retain(|used| !used.is_dropped());
+        let strict = |used: &Use| match &used.limit {
+            Limit::Strict(strict, _) => strict.upgrade(),
+            Limit::Leased(_) => None,
+        };
+        for used in uses.iter() {
+            match (&used.limit, strict(used)) {
+                (_, Some(strict)) => strict.check_quota(quota)?,
+                (Limit::Leased(_), _) if used.quota != quota => {
+                    return Err(FleetError::LeasedQuota {
+                        name: name.to_owned(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        for used in uses.iter_mut() {
+            if let Some(strict) = strict(used) {
+                strict.set_quota(quota)?;
+            }
+            used.quota = quota;
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    fn add(&mut self, name: &str, new: Use) -> Result<(), FleetError> {
+        if self.uses.len() > 2 * self.used.max(FEW) {
+            self.uses
+                .retain(|_, uses| !uses.iter().all(Use::is_dropped));
+            self.used = self.uses.len();
+        }
+        let uses = self.uses.entry(name.to_owned()).or_default();
+        uses.retain(|used| !used.is_dropped());
+        let is_other = |used: &&Use| (used.kind, used.quota) != (new.kind, new.quota);
+        if let Some(other) = uses.iter().find(is_other) {
+            return Err(FleetError::OtherQuota {
+                name: name.to_owned(),
+                stated: describe(other.kind, other.quota),
+            });
+        }
+        uses.push(new);
+        Ok(())
+    }
+}
+
+/// Returns a limit as a program states it.
+fn describe(kind: Kind, quota: Quota) -> String {
+    match kind {
+        Kind::Bucket => format!("the quota {quota}"),
+        Kind::Window => format!("windows of {quota}"),
+        Kind::AlignedWindow => format!("aligned windows of {quota}"),
+    }
+}
