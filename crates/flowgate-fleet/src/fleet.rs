@@ -480,7 +480,7 @@ impl FleetLimitBuilder<'_, FleetLeased> {
     /// - [`FleetError::NoOvershoot`] if the burst is too small for [`Overshoot::none`].
     pub fn build(self) -> Result<FleetLeased, FleetError> {
         let shared = &self.fleet.0;
-        let (_, alone, terms) = self.decided()?;
+        let (cut_off, alone, terms) = self.decided()?;
         let scale = self.quota.scale();
         let lending = Lending::of(self.overshoot, terms, scale, shared.nodes, shared.timeout)?;
         let leased = Leased::builder(lending.most).clock(shared.clock.clone());
@@ -489,7 +489,7 @@ impl FleetLimitBuilder<'_, FleetLeased> {
         let record = Record::of(&self.name, b"");
         let seed = RandomState::new().hash_one(());
         let leaser = Leaser::new(Arc::downgrade(&leased), record, lending, alone, seed);
-        Ok(FleetLeased::new(Arc::clone(shared), leased, leaser))
+        Ok(FleetLeased::new(Arc::clone(shared), leased, cut_off, leaser))
     }
 }
 

@@ -11,7 +11,6 @@
 //!
 //! A refusal states the debt. Until enough of it has flowed back, callers are refused here, with one call per second at most.
 
-use crate::bucket::left;
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
 use crate::keys::{Forget, Keys};
@@ -296,20 +295,9 @@ impl Strict {
 
     /// Returns what a reply shows beside the answers, if this process had seen `before`.
     fn shown(&self, askers: &[Asker], reply: &Reply, before: Seen) -> Shown {
-        let Terms {
-            count,
-            period,
-            burst,
-        } = self.terms;
         let units = runs(askers).zip(&reply.taken);
-        let units: u64 = units.map(|(run, taken)| run[0].n * taken).sum();
-        let remembered = left(before.debt, before.at_us, count, reply.seen.at_us);
-        let least = remembered.min(burst * period) + units * period;
-        Shown {
-            healed_units: reply.healed.div_ceil(period),
-            was_reset: reply.seen.debt < least,
-            is_known: before.at_us > 0,
-        }
+        let units = units.map(|(run, taken)| run[0].n * taken).sum();
+        Shown::of(reply, units, before, &self.terms)
     }
 }
 

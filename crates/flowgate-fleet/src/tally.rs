@@ -1,6 +1,9 @@
 //! What a process counts of one limit.
 
 use crate::Admitted;
+use crate::bucket::left;
+use crate::call::{Reply, Seen};
+use crate::terms::Terms;
 use crate::view::{CALL_BOUNDS, FleetCounts};
 use flowgate::{Denied, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,6 +65,24 @@ pub(crate) struct Shown {
     pub(crate) was_reset: bool,
     /// The store has replied before.
     pub(crate) is_known: bool,
+}
+
+impl Shown {
+    /// Returns what a reply shows that took `units`, if this process had seen `before`, and stated these terms.
+    pub(crate) fn of(reply: &Reply, units: u64, before: Seen, stated: &Terms) -> Self {
+        let Terms {
+            count,
+            period,
+            burst,
+        } = *stated;
+        let remembered = left(before.debt, before.at_us, count, reply.seen.at_us);
+        let least = remembered.min(burst * period) + units * period;
+        Self {
+            healed_units: reply.healed.div_ceil(period),
+            was_reset: reply.seen.debt < least,
+            is_known: before.at_us > 0,
+        }
+    }
 }
 
 impl Trouble {
@@ -126,6 +147,18 @@ impl Tally {
         };
         // No other memory depends on these counts.
         count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A leased limiter was used for this many units: they were admitted, or refused. `is_alone`: the store did not answer.
+    pub(crate) fn used(&self, admitted: u64, refused: u64, is_alone: bool) {
+        let counts = if is_alone {
+            [&self.degraded, &self.cut_off]
+        } else {
+            [&self.admitted, &self.denied]
+        };
+        for (count, units) in counts.into_iter().zip([admitted, refused]) {
+            count.fetch_add(units, Ordering::Relaxed);
+        }
     }
 
     /// This process decided alone on a key, and admitted this many units of it.

@@ -56,6 +56,8 @@ impl Lease {
 
     /// Returns the call to send, and the units that came from the share.
     pub(super) fn call(&mut self, now: Timestamp) -> (Option<Call>, u64) {
+        // What was reserved is no part of the share.
+        self.leaser.release(&self.leased, now);
         let before = self.held();
         let call = self.leaser.call(now);
         (call, self.held().saturating_sub(before))
@@ -81,6 +83,9 @@ impl Lease {
         }
         let before = self.held();
         self.leaser.answer(sent, now, outcome);
+        if flaw == Some(Flaw::EarlyTurn) {
+            self.leaser.release(&self.leased, now + 2 * self.lending.length);
+        }
         if is_ok {
             0
         } else {

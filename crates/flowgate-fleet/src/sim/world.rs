@@ -491,6 +491,8 @@ impl World<'_> {
         let is_joined = self.plan.flaw == Some(Flaw::JoinedKeys);
         let kept = if is_joined { 0 } else { key };
         let reply = self.stores[store].take(self.now_ns, kept, call, self.plan.flaw);
+        let lending = self.plan.lending();
+        let late_us = lending.map_or(0, |lending| lending.terms.wait_us(reply.seen.debt, 0));
         let units = call
             .runs
             .iter()
@@ -507,6 +509,7 @@ impl World<'_> {
             store,
             at_ns: self.now_ns,
             units: units.sum(),
+            flowed_ns: self.now_ns + 1_000 * late_us,
             healed: reply.healed.div_ceil(call.terms.period),
             number,
             knows: knows.map(|(_, number)| *number),
