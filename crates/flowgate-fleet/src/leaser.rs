@@ -43,6 +43,8 @@ const SHARE_DRY: Duration = Duration::from_millis(5);
 const SHARE_SPENT_FOR: Duration = Duration::from_millis(50);
 /// From the wish for tokens to their use, it takes at least this time: a thread is woken, and the store asked.
 const SOONEST: Duration = Duration::from_millis(1);
+/// A process that has seen others wait asks for no more than its turn, as long as this many turns of all may take.
+const TURNS: u32 = 4;
 
 /// Fills the [`Leased`] limiter of one limit.
 #[derive(Debug)]
@@ -72,8 +74,8 @@ pub(crate) struct Leaser {
     reserved: Option<Reserved>,
     /// How long it took from a call until its tokens could be used.
     turnaround: Duration,
-    /// Others have reserved tokens, too, or the store had less than was asked for.
-    is_contended: bool,
+    /// Others have reserved tokens, too, or the store had less than was asked for. That counts until then.
+    contended_until: Timestamp,
     /// The most units to ask for while it is.
     turn: u64,
     /// The store is not asked before this.
@@ -83,6 +85,7 @@ pub(crate) struct Leaser {
     /// The share is not looked at before this.
     share_at: Timestamp,
     random: u64,
+    pub(crate) trace: bool,
 }
 
 /// A lease of tokens that flow in later.
@@ -122,12 +125,12 @@ impl Leaser {
             is_stuck: false,
             reserved: None,
             turnaround: SOONEST,
-            is_contended: false,
+            contended_until: Timestamp::ORIGIN,
             turn: lending.turn,
             ask_at: Timestamp::ORIGIN,
             alone_since: None,
             share_at: Timestamp::ORIGIN,
-            random: seed,
+            random: seed, trace: false,
         }
     }
 
@@ -213,14 +216,21 @@ impl Leaser {
         }
         self.alone_since = None;
         let is_short = !is_all;
+        if self.trace { println!("{:9.3} sent {:.3} asked {asked} taken {taken} debt {:.1} held {} turn {} target {} last {} contended {} turnaround {:?}", now.as_nanos() as f64/1e6, sent.as_nanos() as f64/1e6, reply.seen.debt as f64/self.lending.terms.period as f64 - self.lending.terms.burst as f64, leased.filler().held().units, self.turn, self.target(), self.last.0, self.is_contended(), self.turnaround); }
         let pause = self.pause(asked, taken, reply.seen.debt);
         let is_after_others = self.lending.is_after_others(reply.seen.debt, taken);
-        self.is_contended = is_short || pause.is_some() || is_after_others;
-        // The store has no room for a turn of each process: there are more of them than was said.
-        self.turn = if is_short {
-            (self.turn / 2).max(1)
+        if is_short && asked <= self.turn {
+            // The store has no room for a turn of each process: there are more of them than was said.
+            self.turn = (self.turn / 2).max(1);
         } else {
-            (self.turn + self.turn / 8 + 1).min(self.lending.turn)
+            self.turn = (self.turn + self.turn / 8 + 1).min(self.lending.turn);
+        }
+        let is_contended = is_short || pause.is_some() || is_after_others;
+        self.contended_until = match (is_contended, self.lending.ahead) {
+            (true, 0) => Timestamp::from_nanos(u64::MAX),
+            (true, _) => now + TURNS * self.lending.ahead_for(),
+            (false, 0) => now,
+            (false, _) => self.contended_until,
         };
         if taken > 0 {
             self.accept(filler, taken, sent, reply.seen.debt);
@@ -291,6 +301,11 @@ impl Leaser {
         if let Some(reserved) = self.reserved.take_if(|reserved| reserved.from <= now) {
             let Reserved { units, until, .. } = reserved;
             self.last = (leased.filler().grant(units, until), until);
+            // What was refused meanwhile is decided by these.
+            self.missing = 0;
+            if !self.is_waited_for {
+                self.largest = 0;
+            }
         }
     }
 
@@ -357,7 +372,7 @@ impl Leaser {
             return None;
         }
 
-        let least = if self.is_contended {
+        let least = if self.is_contended() {
             self.worth_asking()
         } else {
             1
@@ -385,7 +400,11 @@ impl Leaser {
     }
 
     fn is_waiting_its_turn(&self) -> bool {
-        self.is_contended && self.lending.ahead > 0
+        self.is_contended() && self.lending.ahead > 0
+    }
+
+    fn is_contended(&self) -> bool {
+        self.now < self.contended_until
     }
 
     fn most_wanted(&self) -> u64 {

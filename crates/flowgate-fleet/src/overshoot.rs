@@ -89,7 +89,7 @@ pub(crate) struct Lending {
     pub(crate) overshoot: u64,
     /// The most units that all processes reserve together before they have flowed in. 0: they reserve nothing.
     pub(crate) ahead: u64,
-    /// The most units that a process asks for while others wait: an equal part of `ahead`.
+    /// The most units that a process asks for while others wait, too.
     pub(crate) turn: u64,
     /// How many processes there are, as far as is known.
     pub(crate) nodes: u32,
@@ -154,8 +154,9 @@ impl Lending {
         let usual = within(terms.flow(length).div_ceil(2)).min(most).min(share);
         let (limit, terms) = (terms, Terms { burst, ..terms });
         let ahead = overshoot_of.min(terms.room());
+        // One more turn than there are processes: none finds less room than it needs.
+        let turn = Some((ahead / (u64::from(nodes) + 1)).min(usual));
         // With fewer, processes would wait for each token.
-        let turn = Some((ahead / u64::from(nodes)).min(usual));
         let turn = turn.filter(|turn| *turn >= LEAST_HELD * scale);
         Ok(Self {
             limit,

@@ -139,3 +139,18 @@ fn table() {
         }
     }
 }
+
+#[test]
+fn trace() {
+    let setting = setting(4, 12);
+    let mut fleet = Fleet::new(QUOTA, setting);
+    fleet.run(SECOND, true, |_, _| 10.0 * RATE / 4.0);
+    fleet.nodes[0].leaser.trace = true;
+    fleet.run(SECOND / 4, true, |_, _| 10.0 * RATE / 4.0);
+    fleet.nodes[0].leaser.trace = false;
+    let mut fleet = Fleet::new(QUOTA, setting);
+    fleet.run(SECOND, true, |_, _| 2.0 * RATE / 4.0);
+    println!("---- 2");
+    fleet.nodes[0].leaser.trace = true;
+    fleet.run(SECOND / 4, true, |_, _| 2.0 * RATE / 4.0);
+}
