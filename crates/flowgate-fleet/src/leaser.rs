@@ -85,7 +85,6 @@ pub(crate) struct Leaser {
     /// The share is not looked at before this.
     share_at: Timestamp,
     random: u64,
-    pub(crate) trace: bool,
 }
 
 /// A lease of tokens that flow in later.
@@ -130,7 +129,7 @@ impl Leaser {
             ask_at: Timestamp::ORIGIN,
             alone_since: None,
             share_at: Timestamp::ORIGIN,
-            random: seed, trace: false,
+            random: seed,
         }
     }
 
@@ -216,7 +215,6 @@ impl Leaser {
         }
         self.alone_since = None;
         let is_short = !is_all;
-        if self.trace { println!("{:9.3} sent {:.3} asked {asked} taken {taken} debt {:.1} held {} turn {} target {} last {} contended {} turnaround {:?}", now.as_nanos() as f64/1e6, sent.as_nanos() as f64/1e6, reply.seen.debt as f64/self.lending.terms.period as f64 - self.lending.terms.burst as f64, leased.filler().held().units, self.turn, self.target(), self.last.0, self.is_contended(), self.turnaround); }
         let pause = self.pause(asked, taken, reply.seen.debt);
         let is_after_others = self.lending.is_after_others(reply.seen.debt, taken);
         if is_short && asked <= self.turn {

@@ -156,8 +156,7 @@ impl Lending {
         let ahead = overshoot_of.min(terms.room());
         // One more turn than there are processes: none finds less room than it needs.
         let turn = Some((ahead / (u64::from(nodes) + 1)).min(usual));
-        // With fewer, processes would wait for each token.
-        let turn = turn.filter(|turn| *turn >= LEAST_HELD * scale);
+        let turn = turn.filter(|turn| *turn >= scale);
         Ok(Self {
             limit,
             terms,

@@ -24,7 +24,7 @@ enum Load {
 /// What is measured: the worst of several seeds.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    /// What the node with the most was admitted, over that of the node with the least.
+    /// What part of its requests the node with the largest part was admitted, over that of the node with the smallest.
     unfairness: f64,
     /// Units that were admitted, over calls.
     per_call: f64,
@@ -78,9 +78,12 @@ fn measure(setting: Setting, load: Load) -> Measured {
     };
     let admitted = since(|node| node.admitted, &admitted);
     let sum = admitted.iter().sum::<f64>();
-    let offered = since(|node| node.offered, &offered).iter().sum::<f64>();
-    let most = admitted.iter().copied().fold(0.0, f64::max);
-    let least = admitted.iter().copied().fold(f64::MAX, f64::min);
+    let offered = since(|node| node.offered, &offered);
+    // Nodes are offered the same, except for chance.
+    let parts = admitted.iter().zip(&offered).map(|(admitted, offered)| admitted / offered);
+    let most = parts.clone().fold(0.0, f64::max);
+    let least = parts.fold(f64::MAX, f64::min);
+    let offered = offered.iter().sum::<f64>();
     Measured {
         unfairness: most / least,
         per_call: sum / (fleet.calls - calls) as f64,
@@ -138,19 +141,4 @@ fn table() {
             }
         }
     }
-}
-
-#[test]
-fn trace() {
-    let setting = setting(4, 12);
-    let mut fleet = Fleet::new(QUOTA, setting);
-    fleet.run(SECOND, true, |_, _| 10.0 * RATE / 4.0);
-    fleet.nodes[0].leaser.trace = true;
-    fleet.run(SECOND / 4, true, |_, _| 10.0 * RATE / 4.0);
-    fleet.nodes[0].leaser.trace = false;
-    let mut fleet = Fleet::new(QUOTA, setting);
-    fleet.run(SECOND, true, |_, _| 2.0 * RATE / 4.0);
-    println!("---- 2");
-    fleet.nodes[0].leaser.trace = true;
-    fleet.run(SECOND / 4, true, |_, _| 2.0 * RATE / 4.0);
 }

@@ -235,8 +235,10 @@ impl World<'_> {
 
     /// A caller waits until the store has been asked, and then gives up.
     fn hoard(&mut self, who: Who, units: u64) {
-        let node = &self.nodes[who.0];
-        let Some(lease) = &node.lease else { return };
+        let node = &mut self.nodes[who.0];
+        let now = node.now();
+        let Some(lease) = &mut node.lease else { return };
+        lease.release(now);
         let is_known = node.link.state != LinkState::Connecting;
         let leased = Arc::clone(&lease.leased);
         let mut wait = Box::pin(leased.acquire().n(units));
