@@ -489,7 +489,12 @@ impl FleetLimitBuilder<'_, FleetLeased> {
         let record = Record::of(&self.name, b"");
         let seed = RandomState::new().hash_one(());
         let leaser = Leaser::new(Arc::downgrade(&leased), record, lending, alone, seed);
-        Ok(FleetLeased::new(Arc::clone(shared), leased, cut_off, leaser))
+        Ok(FleetLeased::new(
+            Arc::clone(shared),
+            leased,
+            cut_off,
+            leaser,
+        ))
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! The limiter holds the task's waker, and the waker holds the task. So the task ends with the limiter.
 
-use crate::{Admitted, CutOff};
 use crate::call::{Call, Failure, Reply};
 use crate::fleet::{Announced, Shared};
 use crate::leaser::Leaser;
 use crate::limit::{Ask, Of};
 use crate::strict::Answer;
 use crate::view::{self, FleetBound, FleetView};
+use crate::{Admitted, CutOff};
 use flowgate::{Denied, Leased, Timestamp};
 use std::collections::VecDeque;
 use std::fmt;

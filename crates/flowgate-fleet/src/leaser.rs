@@ -19,8 +19,8 @@
 //!
 //! One that is alone spends what it holds, and then fills the same limiter from its share.
 
-use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::CutOff;
+use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
 use crate::overshoot::{Lending, quickened, slowed};
 use crate::record::Record;
@@ -204,7 +204,15 @@ impl Leaser {
         let taken = reply.taken.first().map_or(0, |&taken| taken.min(asked));
         self.note_use(leased, now);
         let is_all = taken == asked;
-        self.called(if is_all { Called::Granted } else { Called::Denied }, sent, now);
+        self.called(
+            if is_all {
+                Called::Granted
+            } else {
+                Called::Denied
+            },
+            sent,
+            now,
+        );
         let shown = Shown::of(reply, taken, self.seen, &self.lending.stated());
         self.tally.replied(&mut self.trouble, now, shown);
         self.seen = reply.seen;
@@ -216,13 +224,10 @@ impl Leaser {
         self.alone_since = None;
         let is_short = !is_all;
         let pause = self.pause(asked, taken, reply.seen.debt);
-        let is_after_others = self.lending.is_after_others(reply.seen.debt, taken);
-        if is_short && asked <= self.turn {
-            // The store has no room for a turn of each process: there are more of them than was said.
-            self.turn = (self.turn / 2).max(1);
-        } else {
-            self.turn = (self.turn + self.turn / 8 + 1).min(self.lending.turn);
-        }
+        let is_after_others = self.lending.of_others(reply.seen.debt, taken) > 0;
+        self.turn = self
+            .lending
+            .turn_among(self.lending.of_others(reply.seen.debt, taken), self.turn);
         let is_contended = is_short || pause.is_some() || is_after_others;
         self.contended_until = match (is_contended, self.lending.ahead) {
             (true, 0) => Timestamp::from_nanos(u64::MAX),
@@ -261,7 +266,11 @@ impl Leaser {
             0
         };
         // What is there can be used at once, unless it would take the place of a lease.
-        let later = if filler.held().units > 0 && later > 0 { taken } else { later };
+        let later = if filler.held().units > 0 && later > 0 {
+            taken
+        } else {
+            later
+        };
         if taken > later {
             self.last = (filler.grant(taken - later, until), until);
         }
@@ -503,7 +512,13 @@ impl Leaser {
         let worst = self.tally.worst();
         let trouble = self.trouble.as_ref();
         let worst = trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)));
-        let Lending { limit, terms, overshoot, ahead, .. } = self.lending;
+        let Lending {
+            limit,
+            terms,
+            overshoot,
+            ahead,
+            ..
+        } = self.lending;
         let bursts = |count: u64| (terms.burst + ahead).saturating_mul(count);
         FleetBound {
             in_flight: 0,

@@ -185,16 +185,30 @@ impl Lending {
         debt.saturating_sub(full).div_ceil(self.terms.period)
     }
 
-    /// Returns whether others had reserved units before `taken` units were, after which this is the debt, in parts.
-    pub(crate) fn is_after_others(&self, debt: u64, taken: u64) -> bool {
-        self.ahead > 0 && self.not_yet(debt) > taken
+    /// Returns how many units others had reserved before `taken` units were, after which this is the debt, in parts.
+    pub(crate) fn of_others(&self, debt: u64, taken: u64) -> u64 {
+        self.not_yet(debt).saturating_sub(taken)
+    }
+
+    /// Returns the next turn of a process whose last one was `turn`, if others have reserved so much.
+    ///
+    /// If m processes take equal turns, each of them comes to a part of m + 1: there may be more of them than was said. If
+    /// their turns differ, they come closer each time.
+    pub(crate) fn turn_among(&self, others: u64, turn: u64) -> u64 {
+        let [ahead, others, of_it] = [self.ahead, others, turn].map(u128::from);
+        let part = ahead * of_it / (others + 2 * of_it);
+        u64::try_from(part).unwrap_or(u64::MAX).clamp(1, self.turn)
     }
 
     /// Returns the longest time that units are reserved for, rounded up.
     pub(crate) fn ahead_for(&self) -> Duration {
         let one = Duration::from_micros(1);
         let is_none = self.ahead == 0;
-        if is_none { Duration::ZERO } else { self.terms.time_of(self.ahead.into()) + one }
+        if is_none {
+            Duration::ZERO
+        } else {
+            self.terms.time_of(self.ahead.into()) + one
+        }
     }
 }
 

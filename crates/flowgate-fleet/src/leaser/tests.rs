@@ -15,12 +15,24 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Half of the burst is held by `nodes`, and an answer may take `timeout_ms`: 12 let the length of leases bound the overshoot, and 50
 /// the number of tokens that each node holds.
 fn half(nodes: u32, timeout_ms: u64) -> Fleet {
-    of(nodes, Overshoot::percent(50), timeout_ms, CutOff::Share(1, nodes))
+    of(
+        nodes,
+        Overshoot::percent(50),
+        timeout_ms,
+        CutOff::Share(1, nodes),
+    )
 }
 
 fn of(nodes: u32, overshoot: Overshoot, timeout_ms: u64, cut_off: CutOff) -> Fleet {
     let (is_told, seed) = (true, 1);
-    let setting = Setting { nodes, is_told, overshoot, timeout_ms, cut_off, seed };
+    let setting = Setting {
+        nodes,
+        is_told,
+        overshoot,
+        timeout_ms,
+        cut_off,
+        seed,
+    };
     Fleet::new(QUOTA, setting)
 }
 

@@ -145,7 +145,11 @@ impl Fleet {
                 Err(Failure::Unreachable)
             };
             let arrives = arrives + self.one_way();
-            self.nodes[i].message = Some(Message::Outcome { sent, arrives, outcome });
+            self.nodes[i].message = Some(Message::Outcome {
+                sent,
+                arrives,
+                outcome,
+            });
         }
     }
 
@@ -173,13 +177,20 @@ impl Fleet {
             if let Some(call) = node.leaser.call(now) {
                 self.calls += 1;
                 let (sent, arrives) = (now, now + one_way);
-                node.message = Some(Message::Call { sent, arrives, call });
+                node.message = Some(Message::Call {
+                    sent,
+                    arrives,
+                    call,
+                });
             }
             node.leased_units += node.held().saturating_sub(held);
             if node.message.is_none() {
                 node.serve(now, node.asking);
             }
-            node.wake_at = node.leaser.wake_at().map(|at| at + Duration::from_nanos(timer));
+            node.wake_at = node
+                .leaser
+                .wake_at()
+                .map(|at| at + Duration::from_nanos(timer));
             if let Some(low) = node.leaser.low() {
                 let waker = Waker::from(Arc::clone(&node.woken));
                 node.leased.filler().wake_below(low, &waker);

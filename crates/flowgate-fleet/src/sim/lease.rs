@@ -88,7 +88,8 @@ impl Lease {
         let before = self.held();
         self.leaser.answer(sent, now, outcome);
         if flaw == Some(Flaw::EarlyTurn) {
-            self.leaser.release(&self.leased, now + 2 * self.lending.length);
+            self.leaser
+                .release(&self.leased, now + 2 * self.lending.length);
         }
         if is_ok {
             0
