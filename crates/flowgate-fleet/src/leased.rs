@@ -144,8 +144,11 @@ impl FleetLeased {
             Ok(()) => return Err(Ok(state.leaser.admitted())),
             Err(denied) => denied,
         };
-        let is_decided = denied.is_never() || denied.is_closed() || denied.is_outage();
-        if is_decided || state.leaser.is_dry(self.leased.clock().now()) {
+        let now = self.leased.clock().now();
+        // A timer may be late, or does not know that the clock was set.
+        let is_due = state.leaser.wake_at().is_some_and(|at| at <= now);
+        let is_known = !is_due && (denied.is_outage() || state.leaser.is_dry(now));
+        if denied.is_never() || denied.is_closed() || is_known {
             return Err(Err(denied));
         }
         let (answer, receiver) = oneshot::channel();

@@ -396,7 +396,7 @@ impl Leaser {
     fn target(&self) -> u64 {
         let used = self.demand.units_within(self.lending.spent_for);
         // What is left over at the end of a lease is lost.
-        let certain = (0.75 * used - used.sqrt()).max(0.0);
+        let certain = (0.75 * used - 1.2 * used.sqrt()).max(0.0);
         let wanted = if self.is_waiting_its_turn() {
             // What is spent until its next turn. It is as long as a lease at most.
             certain.max(self.demand.units_within(self.turnaround))
