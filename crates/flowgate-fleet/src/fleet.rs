@@ -534,6 +534,7 @@ impl FleetLimitBuilder<'_, FleetLeased> {
     pub fn build(self) -> Result<FleetLeased, FleetError> {
         let shared = &self.fleet.0;
         let (alone, terms) = self.decided()?;
+        let cut_off = alone.cut_off();
         let scale = self.quota.scale();
         let lending = Lending::of(self.overshoot, terms, scale, shared.nodes, shared.timeout)?;
         let leased = Leased::builder(lending.most).clock(shared.clock.clone());
@@ -544,7 +545,12 @@ impl FleetLimitBuilder<'_, FleetLeased> {
         let record = Record::of(&self.name, b"");
         let seed = RandomState::new().hash_one(());
         let leaser = Leaser::new(Arc::downgrade(&leased), record, lending, alone, seed);
-        Ok(FleetLeased::new(Arc::clone(shared), leased, leaser))
+        Ok(FleetLeased::new(
+            Arc::clone(shared),
+            leased,
+            cut_off,
+            leaser,
+        ))
     }
 }
 

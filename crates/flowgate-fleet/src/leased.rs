@@ -2,12 +2,13 @@
 //!
 //! The limiter holds the task's waker, and the waker holds the task. So the task ends with the limiter.
 
-use crate::Admitted;
 use crate::call::{Call, Failure, Reply};
 use crate::fleet::{Announced, Shared};
 use crate::leaser::Leaser;
 use crate::limit::{Ask, Of};
 use crate::strict::Answer;
+use crate::view::{self, FleetBound, FleetView};
+use crate::{Admitted, CutOff};
 use flowgate::{Denied, Leased, Timestamp};
 use std::collections::VecDeque;
 use std::fmt;
@@ -47,6 +48,7 @@ pub struct FleetLeased {
 pub(crate) struct Filling {
     shared: Arc<Shared>,
     leased: Weak<Leased>,
+    cut_off: CutOff,
     state: Mutex<State>,
 }
 
@@ -63,7 +65,12 @@ struct Asker {
 }
 
 impl FleetLeased {
-    pub(crate) fn new(shared: Arc<Shared>, leased: Arc<Leased>, leaser: Leaser) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        leased: Arc<Leased>,
+        cut_off: CutOff,
+        leaser: Leaser,
+    ) -> Self {
         let state = State {
             leaser,
             asking: VecDeque::new(),
@@ -72,6 +79,7 @@ impl FleetLeased {
         let filling = Arc::new(Filling {
             shared,
             leased: Arc::downgrade(&leased),
+            cut_off,
             state: Mutex::new(state),
         });
         filling.announce();
@@ -90,6 +98,45 @@ impl FleetLeased {
         Ask::new(Of::Leased(self.clone()))
     }
 
+    /// Returns how much the limit may have been exceeded by now.
+    ///
+    /// It is what this process can know; see [`FleetBound`]. Without a fault, it is the [`Overshoot`](crate::Overshoot): what all
+    /// processes may hold in advance.
+    ///
+    /// ```
+    /// use flowgate_fleet::{Fleet, Overshoot};
+    ///
+    /// let fleet = Fleet::local().nodes(8).open()?;
+    /// let limit = || fleet.limit("api", "1000/s burst 1000".parse().expect("a quota"));
+    /// let api = limit().leased(Overshoot::percent(20)).build()?;
+    /// assert_eq!(api.bound().total(), Some(200));
+    /// let exact = limit().leased(Overshoot::none()).build()?;
+    /// assert_eq!(exact.bound().total(), Some(0));
+    /// # Ok::<_, flowgate_fleet::FleetError>(())
+    /// ```
+    pub fn bound(&self) -> FleetBound {
+        self.inspect().bound
+    }
+
+    /// Returns what this process has counted and knows of the limit.
+    ///
+    /// The numbers of [`FleetCounts`](crate::FleetCounts) that count requests count units here. A request that waits is counted as denied
+    /// first, and as admitted later.
+    pub fn inspect(&self) -> FleetView {
+        let Filling {
+            shared, cut_off, ..
+        } = &*self.filling;
+        let now = self.leased.clock().now();
+        let mut state = self.filling.state();
+        state.leaser.note_use(&self.leased, now);
+        FleetView {
+            counts: state.leaser.counts(),
+            bound: state.leaser.bound(*cut_off, now),
+            is_connected: shared.is_up(),
+            share: view::share(*cut_off),
+        }
+    }
+
     /// Decides on `n` units, or returns the receiver of the answer.
     pub(crate) fn begin(&self, n: u64) -> Result<oneshot::Receiver<Answer>, Answer> {
         let mut state = self.filling.state();
@@ -97,8 +144,11 @@ impl FleetLeased {
             Ok(()) => return Err(Ok(state.leaser.admitted())),
             Err(denied) => denied,
         };
-        let is_decided = denied.is_never() || denied.is_closed() || denied.is_outage();
-        if is_decided || state.leaser.is_dry(self.leased.clock().now()) {
+        let now = self.leased.clock().now();
+        // A timer may be late, or does not know that the clock was set.
+        let is_due = state.leaser.wake_at().is_some_and(|at| at <= now);
+        let is_known = !is_due && (denied.is_outage() || state.leaser.is_dry(now));
+        if denied.is_never() || denied.is_closed() || is_known {
             return Err(Err(denied));
         }
         let (answer, receiver) = oneshot::channel();
@@ -197,6 +247,11 @@ impl State {
         };
         for Asker { n, answer } in std::mem::take(&mut self.asking) {
             if answer.is_closed() {
+                continue;
+            }
+            // Each refusal counts as demand: once per answer.
+            if !has_answered && leased.available() < n {
+                self.asking.push_back(Asker { n, answer });
                 continue;
             }
             let decided = match leased.try_acquire_n(n) {

@@ -3,20 +3,30 @@
 //! ```text
 //!             ╭──────── asks ◀── fewer than `low` units are held, a request is missing some, or a lease is about to end
 //!             ▼                                            ▲
-//!   one call in flight ──┬─ all that was asked for ────────┤
-//!                        ├─ less ──▶ scarce until ─────────┤
+//!   one call in flight ──┬─ tokens that are there ─────────┤
+//!                        ├─ tokens of later ──▶ reserved ──┤
+//!                        ├─ none ──▶ denied until ─────────┤
 //!                        ╰─ no answer ──▶ alone until ─────╯
 //! ```
 //!
 //! A lease ends a fixed time after it was asked for. So neither a message that is late nor a process that was stopped makes its
-//! tokens last longer. A process that is scarce asks again when the store has enough for it. One that is alone spends what it
-//! holds, and then fills the same limiter from its share.
+//! tokens last longer.
+//!
+//! When all processes together want more than the limit, they take turns. A call states a larger burst than the limit's, so the store
+//! debits tokens that have not flowed in yet, one process after the other. Each waits until its own have flowed in, and then spends them.
+//! So the order of the calls is the order of the turns, each turn is as large, and hardly a call is in vain. A process that
+//! finds no room even there asks again later.
+//!
+//! One that is alone spends what it holds, and then fills the same limiter from its share.
 
+use crate::CutOff;
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
-use crate::overshoot::Lending;
+use crate::overshoot::{Lending, quickened, slowed};
 use crate::record::Record;
-use flowgate::{Leased, Timestamp};
+use crate::tally::{Called, Shown, Tally, Trouble};
+use crate::view::{self, FleetBound, FleetCounts};
+use flowgate::{Filler, Leased, Timestamp};
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -31,6 +41,10 @@ const REFUSED: Duration = Duration::from_secs(1);
 const SHARE_DRY: Duration = Duration::from_millis(5);
 /// Tokens that are taken from the share in advance can be spent for this time.
 const SHARE_SPENT_FOR: Duration = Duration::from_millis(50);
+/// From the wish for tokens to their use, it takes at least this time: a thread is woken, and the store asked.
+const SOONEST: Duration = Duration::from_millis(1);
+/// A process that has seen others wait asks for no more than its turn, as long as this many turns of all may take.
+const TURNS: u32 = 4;
 
 /// Fills the [`Leased`] limiter of one limit.
 #[derive(Debug)]
@@ -39,6 +53,8 @@ pub(crate) struct Leaser {
     record: Record,
     lending: Lending,
     alone: Alone,
+    tally: Tally,
+    trouble: Option<Box<Trouble>>,
     demand: Demand,
     /// When this was looked at last.
     now: Timestamp,
@@ -54,8 +70,14 @@ pub(crate) struct Leaser {
     is_waited_for: bool,
     /// Two leases are held, and the largest request that waits needs a third: it has to wait for an end.
     is_stuck: bool,
-    /// The store had less than was asked for.
-    is_scarce: bool,
+    /// Tokens that were granted, and have not flowed in yet. No call is sent before they have.
+    reserved: Option<Reserved>,
+    /// How long it took from a call until its tokens could be used.
+    turnaround: Duration,
+    /// Others have reserved tokens, too, or the store had less than was asked for. That counts until then.
+    contended_until: Timestamp,
+    /// The most units to ask for while it is.
+    turn: u64,
     /// The store is not asked before this.
     ask_at: Timestamp,
     /// Since when this process decides alone.
@@ -63,6 +85,14 @@ pub(crate) struct Leaser {
     /// The share is not looked at before this.
     share_at: Timestamp,
     random: u64,
+}
+
+/// A lease of tokens that flow in later.
+#[derive(Clone, Copy, Debug)]
+struct Reserved {
+    units: u64,
+    from: Timestamp,
+    until: Timestamp,
 }
 
 impl Leaser {
@@ -81,6 +111,8 @@ impl Leaser {
             record,
             lending,
             alone,
+            tally: Tally::default(),
+            trouble: None,
             demand: Demand::over(average.clamp(shortest, longest)),
             now: Timestamp::ORIGIN,
             seen: Seen::default(),
@@ -90,7 +122,10 @@ impl Leaser {
             largest: 0,
             is_waited_for: false,
             is_stuck: false,
-            is_scarce: false,
+            reserved: None,
+            turnaround: SOONEST,
+            contended_until: Timestamp::ORIGIN,
+            turn: lending.turn,
             ask_at: Timestamp::ORIGIN,
             alone_since: None,
             share_at: Timestamp::ORIGIN,
@@ -102,6 +137,7 @@ impl Leaser {
     pub(crate) fn call(&mut self, now: Timestamp) -> Option<Call> {
         let leased = self.leased.upgrade()?;
         self.note_use(&leased, now);
+        self.release(&leased, now);
         if self.asked.is_some() {
             return None;
         }
@@ -118,7 +154,7 @@ impl Leaser {
         self.asked = Some(times);
         Some(Call {
             record: self.record,
-            terms: self.lending.terms,
+            terms: self.lending.stated(),
             seen: self.seen,
             runs: run.into_iter().collect(),
         })
@@ -138,12 +174,18 @@ impl Leaser {
             Ok(reply) => return self.lend(&leased, asked, sent, now, &reply),
             Err(Failure::Refused(why)) => {
                 tracing::warn!("the store refuses a limit: {why}");
+                self.called(Called::Refused, sent, now);
                 REFUSED
             }
-            Err(Failure::Lost | Failure::Unreachable) => LOST,
+            Err(Failure::Lost) => {
+                self.called(Called::Lost, sent, now);
+                LOST
+            }
+            Err(Failure::Unreachable) => LOST,
         };
         self.note_use(&leased, now);
         self.alone_since.get_or_insert(now);
+        self.tally.decided_alone(&mut self.trouble, now, 0);
         self.ask_at = now + pause;
         let times = self.run(&leased).map_or(0, |run| run.times);
         self.fill_alone(&leased, times);
@@ -161,6 +203,18 @@ impl Leaser {
         let filler = leased.filler();
         let taken = reply.taken.first().map_or(0, |&taken| taken.min(asked));
         self.note_use(leased, now);
+        let is_all = taken == asked;
+        self.called(
+            if is_all {
+                Called::Granted
+            } else {
+                Called::Denied
+            },
+            sent,
+            now,
+        );
+        let shown = Shown::of(reply, taken, self.seen, &self.lending.stated());
+        self.tally.replied(&mut self.trouble, now, shown);
         self.seen = reply.seen;
         // What was refused until now is decided by this answer, if it comes again.
         self.missing = 0;
@@ -168,29 +222,96 @@ impl Leaser {
             self.largest = 0;
         }
         self.alone_since = None;
-        let least = self.worth_asking();
-        let wait_us = self.lending.terms.wait_us(reply.seen.debt, least);
-        self.is_scarce = taken < asked || wait_us > 0 && asked > 0;
+        let is_short = !is_all;
+        let pause = self.pause(asked, taken, reply.seen.debt);
+        let is_after_others = self.lending.of_others(reply.seen.debt, taken) > 0;
+        self.turn = self
+            .lending
+            .turn_among(self.lending.of_others(reply.seen.debt, taken), self.turn);
+        let is_contended = is_short || pause.is_some() || is_after_others;
+        self.contended_until = match (is_contended, self.lending.ahead) {
+            (true, 0) => Timestamp::from_nanos(u64::MAX),
+            (true, _) => now + TURNS * self.lending.ahead_for(),
+            (false, 0) => now,
+            (false, _) => self.contended_until,
+        };
         if taken > 0 {
-            let until = sent + self.lending.spent_for;
-            self.last = (filler.grant(taken, until), until);
+            self.accept(filler, taken, sent, reply.seen.debt);
         }
-        if self.is_scarce {
-            // It is the turn of the others first, of which each takes as much; unless they have just had theirs.
-            let others = if taken > 0 {
-                self.lending.nodes.into()
-            } else {
-                1
-            };
-            let others = (others * least).min(self.lending.terms.burst / 2);
-            let others = self.lending.terms.time_of(others.into());
-            let turn = others.mul_f64(0.5 + self.draw() / 2.0);
-            self.ask_at = now + Duration::from_micros(wait_us) + turn;
-            filler.deny_until(self.ask_at);
+        if let Some(reserved) = self.reserved {
+            self.ask_at = reserved.from;
+        } else if let Some(pause) = pause {
+            self.ask_at = now + pause;
         } else {
             self.ask_at = now;
-            if taken == 0 {
-                filler.deny_until(now);
+            if taken > 0 {
+                return;
+            }
+        }
+        filler.deny_until(self.ask_at);
+    }
+
+    /// Passes on the units of a reply now, or when they have flowed in.
+    fn accept(&mut self, filler: Filler<'_>, taken: u64, sent: Timestamp, debt: u64) {
+        let (now, lending) = (self.now, self.lending);
+        let until = sent + lending.spent_for;
+        let late = Duration::from_micros(lending.terms.wait_us(debt, 0));
+        let usable = now + slowed(slowed(late));
+        let took = usable.saturating_duration_since(sent).max(SOONEST);
+        self.turnaround = took.max(self.turnaround.mul_f64(0.75) + took / 4);
+        let is_reserved = lending.ahead > 0 && !late.is_zero();
+        let later = if is_reserved {
+            lending.not_yet(debt).min(taken)
+        } else {
+            0
+        };
+        // What is there can be used at once, unless it would take the place of a lease.
+        let later = if filler.held().units > 0 && later > 0 {
+            taken
+        } else {
+            later
+        };
+        if taken > later {
+            self.last = (filler.grant(taken - later, until), until);
+        }
+        if later > 0 {
+            let rounded = Duration::from_micros(1);
+            self.reserved = Some(Reserved {
+                units: later,
+                from: usable,
+                until: until + quickened(quickened(late - rounded)),
+            });
+        }
+    }
+
+    /// Returns after what time to ask again, if the store has no room.
+    fn pause(&mut self, asked: u64, taken: u64, debt: u64) -> Option<Duration> {
+        let lending = self.lending;
+        if asked == 0 || taken > 0 && lending.ahead > 0 {
+            return None;
+        }
+        let least = self.worth_asking();
+        let wait_us = lending.stated().wait_us(debt, least);
+        if taken == asked && wait_us == 0 {
+            return None;
+        }
+        // It is the turn of the others first, of which each takes as much; unless they have just had theirs.
+        let others = if taken > 0 { lending.nodes.into() } else { 1 };
+        let others = (others * least).min(lending.terms.burst / 2);
+        let others = lending.terms.time_of(others.into());
+        let turn = others.mul_f64(0.5 + self.draw() / 2.0);
+        Some(Duration::from_micros(wait_us) + turn)
+    }
+
+    /// Passes on what was reserved, if it has flowed in.
+    pub(crate) fn release(&mut self, leased: &Leased, now: Timestamp) {
+        if let Some(reserved) = self.reserved.take_if(|reserved| reserved.from <= now) {
+            let Reserved { units, until, .. } = reserved;
+            self.last = (leased.filler().grant(units, until), until);
+            // What was refused meanwhile is decided by these.
+            self.missing = 0;
+            if !self.is_waited_for {
+                self.largest = 0;
             }
         }
     }
@@ -203,6 +324,7 @@ impl Leaser {
         }
         let filler = leased.filler();
         let taken = self.alone.take_up_to(self.record, want);
+        self.tally.decided_alone(&mut self.trouble, now, taken);
         if taken > 0 {
             let until = now + SHARE_SPENT_FOR;
             self.last = (filler.grant(taken, until), until);
@@ -215,9 +337,11 @@ impl Leaser {
     }
 
     /// Notes what was used since the last look.
-    fn note_use(&mut self, leased: &Leased, now: Timestamp) {
+    pub(crate) fn note_use(&mut self, leased: &Leased, now: Timestamp) {
         self.now = now;
         let used = leased.filler().take_use();
+        let is_alone = self.alone_since.is_some();
+        self.tally.used(used.admitted, used.refused, is_alone);
         self.demand.note(now, used.admitted + used.refused);
         self.missing = self.missing.saturating_add(used.refused);
         let waiting = u64::try_from(leased.queue().units()).unwrap_or(u64::MAX);
@@ -242,18 +366,20 @@ impl Leaser {
         let usual = if is_low || is_ending { target } else { 0 };
         // What is held does not suffice for what is missing.
         let missing = if self.missing > 0 {
-            self.missing.min(self.lending.usual).max(kept + 1)
+            self.missing.min(self.most_wanted()).max(kept + 1)
         } else {
             0
         };
-        let want = usual.max(missing).max(self.largest).saturating_sub(kept);
+        // Until the answer, some of it is spent.
+        let usual = usual.saturating_sub(kept.saturating_sub(self.spent_meanwhile()));
+        let want = usual.max(missing.max(self.largest).saturating_sub(kept));
         let want = want.min(self.lending.most.saturating_sub(held));
         self.is_stuck = self.is_waited_for && kept + want < self.largest;
         if self.is_stuck {
             return None;
         }
 
-        let least = if self.is_scarce {
+        let least = if self.is_contended() {
             self.worth_asking()
         } else {
             1
@@ -270,8 +396,30 @@ impl Leaser {
     fn target(&self) -> u64 {
         let used = self.demand.units_within(self.lending.spent_for);
         // What is left over at the end of a lease is lost.
-        let certain = (0.75 * used - used.sqrt()).max(0.0);
-        (certain as u64).min(self.lending.usual)
+        let certain = (0.75 * used - 1.2 * used.sqrt()).max(0.0);
+        let wanted = if self.is_waiting_its_turn() {
+            // What is spent until its next turn. It is as long as a lease at most.
+            certain.max(self.demand.units_within(self.turnaround))
+        } else {
+            certain
+        };
+        (wanted as u64).min(self.most_wanted())
+    }
+
+    fn is_waiting_its_turn(&self) -> bool {
+        self.is_contended() && self.lending.ahead > 0
+    }
+
+    fn is_contended(&self) -> bool {
+        self.now < self.contended_until
+    }
+
+    fn most_wanted(&self) -> u64 {
+        if self.is_waiting_its_turn() {
+            self.turn
+        } else {
+            self.lending.usual
+        }
     }
 
     /// Returns the fewest units that are worth asking for while the store has too few for all. It is the same for all processes
@@ -280,8 +428,21 @@ impl Leaser {
         (self.target() / 2).max(1)
     }
 
+    /// Returns about how many units are spent until those that are asked for now can be used.
+    fn spent_meanwhile(&self) -> u64 {
+        let spent = self.demand.units_within(self.turnaround);
+        (1.25 * spent + 2.0 * spent.sqrt()) as u64 + 1
+    }
+
+    /// Returns below how many units to ask.
     fn low_of(&self, target: u64) -> u64 {
-        (target / 2).min(self.last.0)
+        let most = if self.is_waiting_its_turn() {
+            // It joins the others early, but not for little.
+            target.min(self.lending.most - target / 2)
+        } else {
+            target / 2
+        };
+        self.spent_meanwhile().min(most).min(self.last.0)
     }
 
     /// Whether a lease that is in use ends soon.
@@ -335,6 +496,38 @@ impl Leaser {
     /// Returns since when this process decides alone.
     pub(crate) fn alone_since(&self) -> Option<Timestamp> {
         self.alone_since
+    }
+
+    fn called(&self, what: Called, sent: Timestamp, now: Timestamp) {
+        self.tally.called(what, now.saturating_duration_since(sent));
+    }
+
+    /// Returns what was counted, up to the last look.
+    pub(crate) fn counts(&self) -> FleetCounts {
+        self.tally.counts()
+    }
+
+    /// Returns how much the limit may have been exceeded by now.
+    pub(crate) fn bound(&self, cut_off: CutOff, now: Timestamp) -> FleetBound {
+        let worst = self.tally.worst();
+        let trouble = self.trouble.as_ref();
+        let worst = trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)));
+        let Lending {
+            limit,
+            terms,
+            overshoot,
+            ahead,
+            ..
+        } = self.lending;
+        let bursts = |count: u64| (terms.burst + ahead).saturating_mul(count);
+        FleetBound {
+            in_flight: 0,
+            leased: overshoot.saturating_sub(limit.burst - terms.burst),
+            forgotten: bursts(worst.amnesias),
+            reset: bursts(worst.resets),
+            alone: worst.alone_units,
+            others_alone: view::others_alone(cut_off, &limit, &worst),
+        }
     }
 
     /// Returns the terms of the leases.
@@ -394,4 +587,8 @@ impl Demand {
 }
 
 #[cfg(test)]
+mod goals;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trial;

@@ -73,7 +73,9 @@ const DRIFT_PPM: u32 = 1_000;
 /// most what flows in within the length of a lease. One of the two is at most what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lending {
-    /// The bucket that the store keeps.
+    /// The limit.
+    pub(crate) limit: Terms,
+    /// The bucket that the store keeps. It is smaller if the limit is not to be exceeded.
     pub(crate) terms: Terms,
     /// No token is spent later than this after the store has debited it, by any clock.
     pub(crate) length: Duration,
@@ -85,6 +87,10 @@ pub(crate) struct Lending {
     pub(crate) usual: u64,
     /// The most units that all processes hold together, and so by how much they may exceed the store's bucket.
     pub(crate) overshoot: u64,
+    /// The most units that all processes reserve together before they have flowed in. 0: they reserve nothing.
+    pub(crate) ahead: u64,
+    /// The most units that a process asks for while others wait, too.
+    pub(crate) turn: u64,
     /// How many processes there are, as far as is known.
     pub(crate) nodes: u32,
 }
@@ -145,26 +151,75 @@ impl Lending {
         let most = held.min(burst);
         let nodes = nodes.unwrap_or(NODES);
         let share = (burst / u64::from(nodes)).max(1);
+        let usual = within(terms.flow(length).div_ceil(2)).min(most).min(share);
+        let (limit, terms) = (terms, Terms { burst, ..terms });
+        let ahead = overshoot_of.min(terms.room());
+        // One more turn than there are processes: none finds less room than it needs.
+        let turn = Some((ahead / (u64::from(nodes) + 1)).min(usual));
+        let turn = turn.filter(|turn| *turn >= scale);
         Ok(Self {
-            terms: Terms { burst, ..terms },
+            limit,
+            terms,
             length,
             spent_for: quickened(quickened(length)),
             most,
-            usual: within(terms.flow(length).div_ceil(2)).min(most).min(share),
+            usual,
             overshoot: overshoot_of,
+            ahead: turn.map_or(0, |_| ahead),
+            turn: turn.unwrap_or(usual),
             nodes,
         })
+    }
+
+    /// Returns the terms that a call states: a larger burst, so that units can be taken before they have flowed in.
+    pub(crate) fn stated(&self) -> Terms {
+        Terms {
+            burst: self.terms.burst + self.ahead,
+            ..self.terms
+        }
+    }
+
+    /// Returns how many units have not flowed in yet, with this debt, in parts.
+    pub(crate) fn not_yet(&self, debt: u64) -> u64 {
+        let full = self.terms.burst * self.terms.period;
+        debt.saturating_sub(full).div_ceil(self.terms.period)
+    }
+
+    /// Returns how many units others had reserved before `taken` units were, after which this is the debt, in parts.
+    pub(crate) fn of_others(&self, debt: u64, taken: u64) -> u64 {
+        self.not_yet(debt).saturating_sub(taken)
+    }
+
+    /// Returns the next turn of a process whose last one was `turn`, if others have reserved so much.
+    ///
+    /// If m processes take equal turns, each of them comes to a part of m + 1: there may be more of them than was said. If
+    /// their turns differ, they come closer each time.
+    pub(crate) fn turn_among(&self, others: u64, turn: u64) -> u64 {
+        let [ahead, others, of_it] = [self.ahead, others, turn].map(u128::from);
+        let part = ahead * of_it / (others + 2 * of_it);
+        u64::try_from(part).unwrap_or(u64::MAX).clamp(1, self.turn)
+    }
+
+    /// Returns the longest time that units are reserved for, rounded up.
+    pub(crate) fn ahead_for(&self) -> Duration {
+        let one = Duration::from_micros(1);
+        let is_none = self.ahead == 0;
+        if is_none {
+            Duration::ZERO
+        } else {
+            self.terms.time_of(self.ahead.into()) + one
+        }
     }
 }
 
 /// The time that a clock may show while `time` passes by another one, rounded up.
-fn slowed(time: Duration) -> Duration {
+pub(crate) fn slowed(time: Duration) -> Duration {
     let ppm = 1_000_000 + u128::from(DRIFT_PPM);
     nanos((time.as_nanos() * ppm).div_ceil(1_000_000))
 }
 
 /// The time that passes at least while a clock shows `time`, rounded down.
-fn quickened(time: Duration) -> Duration {
+pub(crate) fn quickened(time: Duration) -> Duration {
     let ppm = 1_000_000 + u128::from(DRIFT_PPM);
     nanos(time.as_nanos() * 1_000_000 / ppm)
 }

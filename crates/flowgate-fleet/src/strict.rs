@@ -11,13 +11,12 @@
 //!
 //! A refusal states the debt. Until enough of it has flowed back, callers are refused here, with one call per second at most.
 
-use crate::bucket::left;
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
 use crate::keys::{Forget, Keys};
 use crate::record::Record;
 use crate::tally::{Called, Shown, Tally, Trouble};
-use crate::terms::{Kind, Terms};
+use crate::terms::Terms;
 use crate::view::{self, FleetBound, FleetCounts};
 use crate::{Admitted, FleetError};
 use flowgate::{Clock, Denied, Quota, Timestamp};
@@ -394,24 +393,8 @@ fn wait_after(terms: &Terms, seen: Seen, n: u64) -> Duration {
 /// Returns what a reply shows beside the answers, if this process had seen `before`.
 fn shown(terms: &Terms, askers: &[Asker], reply: &Reply, before: Seen) -> Shown {
     let taken = runs(askers).zip(&reply.taken);
-    let taken: u64 = taken.map(|(run, taken)| run[0].n * taken).sum();
-    let at_us = reply.seen.at_us;
-    // Parts of a bucket, or units of a window.
-    let (remembered, most, unit) = match terms.kind {
-        Kind::Bucket => {
-            let left = left(before.debt, before.at_us, terms.count, at_us);
-            (left, terms.burst * terms.period, terms.period)
-        }
-        kind => {
-            let is_open = at_us < kind.end_us(before.began_us, terms.period);
-            (if is_open { before.debt } else { 0 }, terms.burst, 1)
-        }
-    };
-    Shown {
-        healed_units: reply.healed.div_ceil(unit),
-        was_reset: reply.seen.debt < remembered.min(most) + taken * unit,
-        is_known: before.at_us > 0,
-    }
+    let taken = taken.map(|(run, taken)| run[0].n * taken).sum();
+    Shown::of(reply, taken, before, terms)
 }
 
 fn run_of(askers: &[Asker]) -> Run {

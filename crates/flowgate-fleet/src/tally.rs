@@ -1,6 +1,9 @@
 //! What a process counts of one limit.
 
 use crate::Admitted;
+use crate::bucket::left;
+use crate::call::{Reply, Seen};
+use crate::terms::{Kind, Terms};
 use crate::view::{CALL_BOUNDS, FleetCounts};
 use flowgate::{Denied, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,6 +65,29 @@ pub(crate) struct Shown {
     pub(crate) was_reset: bool,
     /// The store has replied before.
     pub(crate) is_known: bool,
+}
+
+impl Shown {
+    /// Returns what a reply shows that took `units`, if this process had seen `before`, and stated these terms.
+    pub(crate) fn of(reply: &Reply, units: u64, before: Seen, stated: &Terms) -> Self {
+        let at_us = reply.seen.at_us;
+        // Parts of a bucket, or units of a window.
+        let (remembered, most, unit) = match stated.kind {
+            Kind::Bucket => {
+                let left = left(before.debt, before.at_us, stated.count, at_us);
+                (left, stated.burst * stated.period, stated.period)
+            }
+            kind => {
+                let is_open = at_us < kind.end_us(before.began_us, stated.period);
+                (if is_open { before.debt } else { 0 }, stated.burst, 1)
+            }
+        };
+        Self {
+            healed_units: reply.healed.div_ceil(unit),
+            was_reset: reply.seen.debt < remembered.min(most) + units * unit,
+            is_known: before.at_us > 0,
+        }
+    }
 }
 
 impl Trouble {
@@ -126,6 +152,18 @@ impl Tally {
         };
         // No other memory depends on these counts.
         count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A leased limiter was used for this many units: they were admitted, or refused. `is_alone`: the store did not answer.
+    pub(crate) fn used(&self, admitted: u64, refused: u64, is_alone: bool) {
+        let counts = if is_alone {
+            [&self.degraded, &self.cut_off]
+        } else {
+            [&self.admitted, &self.denied]
+        };
+        for (count, units) in counts.into_iter().zip([admitted, refused]) {
+            count.fetch_add(units, Ordering::Relaxed);
+        }
     }
 
     /// This process decided alone on a key, and admitted this many units of it.

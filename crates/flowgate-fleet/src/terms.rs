@@ -136,6 +136,12 @@ impl Terms {
         }
     }
 
+    /// Returns by how many units a debt may exceed a full bucket, so that the store still counts it exactly.
+    pub(crate) fn room(&self) -> u64 {
+        let most = (MOST - u128::from(self.count.max(self.period))) / u128::from(self.period);
+        u64::try_from(most).unwrap_or(u64::MAX) - self.burst
+    }
+
     /// Returns the microseconds until `n` units can be taken from a bucket, with this debt, in parts.
     pub(crate) fn wait_us(&self, debt: u64, n: u64) -> u64 {
         let [debt, n, period, burst, count] =

@@ -20,7 +20,7 @@ pub(crate) const CALL_BOUNDS: [Duration; 11] = [
 
 /// The state of a limit, as far as this process knows it.
 ///
-/// [`FleetLimit::inspect`](crate::FleetLimit::inspect) returns it.
+/// [`FleetLimit::inspect`](crate::FleetLimit::inspect) and [`FleetLeased::inspect`](crate::FleetLeased::inspect) return it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FleetView {
@@ -35,6 +35,8 @@ pub struct FleetView {
 }
 
 /// What this process has counted of a limit since it was built.
+///
+/// Of a [leased](crate::FleetLeased) limit, units are counted in place of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FleetCounts {
@@ -102,11 +104,11 @@ pub struct FleetBound {
     ///
     /// The store decides up to that time before a caller learns of it. Counted from when the store decides, this is 0.
     pub in_flight: u64,
-    /// What processes hold in advance. A strict limit holds nothing.
+    /// What all processes may hold in advance: the [overshoot](crate::Overshoot). A strict limit holds nothing.
     pub leased: u64,
-    /// One burst for each time that the store may have lost its records.
+    /// One burst for each time that the store may have lost its records; of a leased limit, also what was reserved.
     pub forgotten: u64,
-    /// One burst for each time that an operator has set the limit back to full.
+    /// The same for each time that an operator has set the limit back to full.
     pub reset: u64,
     /// What this process has admitted alone.
     pub alone: u64,

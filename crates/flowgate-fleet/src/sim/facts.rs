@@ -51,6 +51,8 @@ pub(super) struct StoreCall {
     pub(super) store: usize,
     pub(super) at_ns: u64,
     pub(super) units: u64,
+    /// When all of the units had flowed in.
+    pub(super) flowed_ns: u64,
     /// Of how many units it reminded the store.
     pub(super) healed: u64,
     /// How many calls of this key were carried out before.
@@ -142,28 +144,36 @@ impl Facts {
             let quota = plan.quota.try_burst(lending.terms.burst);
             quota.expect("a smaller burst")
         });
-        let burst = quota.max_burst();
+        // What was reserved is given out after the store has forgotten it.
+        let lending = plan.lending();
+        let ahead = lending.map_or(0, |lending| lending.ahead);
+        let ahead_ns = lending.map_or(0, |lending| nanos(lending.ahead_for()));
+        let burst = quota.max_burst() + ahead;
         // What a record can hold: a window that is lost is opened once more.
         let most = match plan.kind {
             Kind::Bucket => burst,
             _ => quota.count(),
         };
         let mut allowance = Allowance::new(quota);
+        if ahead > 0 {
+            allowance = allowance.lead(1_000);
+        }
         for amnesia in &self.amnesias {
             let units = facts.forgotten(key, amnesia).unwrap_or(most).min(most);
-            allowance = allowance.once(units, by_store(amnesia.at_ns), amnesia.at_ns);
+            let (from_ns, to_ns) = (by_store(amnesia.at_ns), amnesia.at_ns + ahead_ns);
+            allowance = allowance.once(units, from_ns, to_ns);
         }
         for (at_ns, us) in &self.leaps {
             let earned = u128::from(quota.count()) * u128::from(*us) * 1_000;
             let units = earned.div_ceil(quota.period().as_nanos());
             let units = u64::try_from(units).unwrap_or(u64::MAX).min(most);
-            allowance = allowance.once(units, by_store(*at_ns), *at_ns);
+            allowance = allowance.once(units, by_store(*at_ns), *at_ns + ahead_ns);
         }
         for failover in &self.failovers {
             let calls = facts.calls.iter().filter(|call| call.store == failover.old);
             let last_ns = calls.map(|call| call.at_ns).max().unwrap_or(0);
             let from_ns = by_store(failover.at_ns);
-            let to_ns = last_ns.max(failover.at_ns);
+            let to_ns = last_ns.max(failover.at_ns) + ahead_ns;
             allowance = allowance.once(burst, from_ns, to_ns);
             allowance = allowance.flow([1, 1], from_ns, to_ns);
         }
@@ -254,8 +264,10 @@ impl Facts {
 impl KeyFacts {
     pub(super) fn debits(&self) -> Vec<TimedGrant> {
         let taken = self.calls.iter().filter(|call| call.units > 0);
-        let debits = taken.map(|call| TimedGrant::new(by_store(call.at_ns), call.units));
-        debits.collect()
+        let debits = taken.map(|call| TimedGrant::new(by_store(call.flowed_ns), call.units));
+        let mut debits: Vec<_> = debits.collect();
+        debits.sort_by_key(|debit| debit.at_ns);
+        debits
     }
 
     /// All that callers were told, by a store or alone. A lease of a share is told by the limiter, as others are.

@@ -132,6 +132,16 @@ fn two_leases_must_not_be_merged() {
 }
 
 #[test]
+fn what_is_reserved_must_not_be_spent_before_it_has_flowed_in() {
+    let mut plan = hoarders(100, 198 * MS, SECOND);
+    for node in &mut plan.nodes {
+        node.demand.crowds.push((SECOND + 5 * MS, [100, 1]));
+    }
+    let broke = broke(plan, Flaw::EarlyTurn);
+    assert!(matches!(broke, Broke::ByTime(_)), "{broke:?}");
+}
+
+#[test]
 fn a_process_must_not_have_two_calls_in_flight() {
     let broke = broke(holders(), Flaw::TwoCalls);
     assert!(matches!(broke, Broke::ByUnits(_)), "{broke:?}");

@@ -54,8 +54,14 @@ impl Lease {
         self.leased.filler().held().units
     }
 
+    /// Passes on what was reserved, which is no part of the share.
+    pub(super) fn release(&mut self, now: Timestamp) {
+        self.leaser.release(&self.leased, now);
+    }
+
     /// Returns the call to send, and the units that came from the share.
     pub(super) fn call(&mut self, now: Timestamp) -> (Option<Call>, u64) {
+        self.release(now);
         let before = self.held();
         let call = self.leaser.call(now);
         (call, self.held().saturating_sub(before))
@@ -81,6 +87,10 @@ impl Lease {
         }
         let before = self.held();
         self.leaser.answer(sent, now, outcome);
+        if flaw == Some(Flaw::EarlyTurn) {
+            self.leaser
+                .release(&self.leased, now + 2 * self.lending.length);
+        }
         if is_ok {
             0
         } else {

@@ -126,6 +126,8 @@ pub(super) enum Flaw {
     FromReply,
     /// The rest of a lease gets the end of the next one.
     Merge,
+    /// What is reserved is spent before it has flowed in.
+    EarlyTurn,
     /// A process has two calls in flight.
     TwoCalls,
     /// Two keys share a record: `a_b` of `c`, and `a` of `b_c`.

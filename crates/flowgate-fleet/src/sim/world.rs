@@ -236,8 +236,10 @@ impl World<'_> {
 
     /// A caller waits until the store has been asked, and then gives up.
     fn hoard(&mut self, who: Who, units: u64) {
-        let node = &self.nodes[who.0];
-        let Some(lease) = &node.lease else { return };
+        let node = &mut self.nodes[who.0];
+        let now = node.now();
+        let Some(lease) = &mut node.lease else { return };
+        lease.release(now);
         let is_known = node.link.state != LinkState::Connecting;
         let leased = Arc::clone(&lease.leased);
         let mut wait = Box::pin(leased.acquire().n(units));
@@ -492,6 +494,8 @@ impl World<'_> {
         let is_joined = self.plan.flaw == Some(Flaw::JoinedKeys);
         let kept = if is_joined { 0 } else { key };
         let reply = self.stores[store].take(self.now_ns, kept, call, self.plan.flaw);
+        let lending = self.plan.lending();
+        let late_us = lending.map_or(0, |lending| lending.terms.wait_us(reply.seen.debt, 0));
         let units = call
             .runs
             .iter()
@@ -508,6 +512,7 @@ impl World<'_> {
             store,
             at_ns: self.now_ns,
             units: units.sum(),
+            flowed_ns: self.now_ns + 1_000 * late_us,
             healed: match call.terms.kind {
                 Kind::Bucket => reply.healed.div_ceil(call.terms.period),
                 _ => reply.healed,

@@ -3,7 +3,7 @@
 use crate::support::ledger::Ledger;
 use crate::support::{Engine, fleet};
 use flowgate::Quota;
-use flowgate_fleet::{CutOff, Fleet, FleetBound, FleetLimit, FleetStore};
+use flowgate_fleet::{CutOff, Fleet, FleetBound, FleetLimit, FleetStore, Overshoot};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -77,6 +77,59 @@ fn c1_it_covers_a_store_that_is_killed_and_comes_back_empty() {
             dated_by_the_store(node.bound()) <= most as i64,
             "{counts:?}"
         );
+    }
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c1_it_covers_leases_of_a_store_that_is_killed_and_comes_back_empty() {
+    let mut engine = Engine::start();
+    let node = |_| {
+        let fleet = Fleet::redis(&engine.url()).unwrap().nodes(NODES);
+        let fleet = fleet.timeout(Duration::from_secs(10)).open().unwrap();
+        let limit = fleet.limit("api", quota());
+        limit.leased(Overshoot::tokens(60)).build().unwrap()
+    };
+    let nodes: Vec<_> = (0..NODES).map(node).collect();
+    assert!(nodes.iter().all(|node| node.bound().total() == Some(60)));
+    let ledger = Ledger::new();
+    let (by_store, alone, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for node in &nodes {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    match ledger.note(1, || node.ask().block()) {
+                        Ok(admitted) if admitted.is_degraded() => &alone,
+                        Ok(_) => &by_store,
+                        Err(denied) if denied.is_outage() => &alone,
+                        Err(_) => {
+                            thread::sleep(Duration::from_micros(200));
+                            continue;
+                        }
+                    }
+                    .fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        wait_for_more(&by_store, 300);
+        engine.kill();
+        wait_for_more(&alone, 1_000);
+        engine.restart();
+        wait_for_more(&by_store, 300);
+        stop.store(true, Ordering::Relaxed);
+    });
+    let excess = ledger.excess(quota());
+    let totals = nodes.iter().map(|node| node.bound().total());
+    let most = totals.max().unwrap().expect("there is one");
+    assert!(excess <= most as i64, "{excess} of {most}");
+    for node in &nodes {
+        let (counts, bound) = (node.inspect().counts, node.bound());
+        assert!(counts.outages >= 1 && counts.amnesias >= 1, "{counts:?}");
+        assert!(counts.calls_granted >= 1 && counts.admitted >= 1);
+        assert_eq!((bound.in_flight, bound.leased), (0, 60));
+        // A burst, and what was reserved.
+        assert_eq!(bound.forgotten, 160 * counts.amnesias);
+        assert_eq!(bound.alone, counts.degraded_units);
     }
 }
 

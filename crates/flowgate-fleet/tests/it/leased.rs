@@ -11,8 +11,8 @@ fn quota(text: &str) -> Quota {
     text.parse().expect("a quota")
 }
 
-fn node(engine: &Engine, text: &str, overshoot: Overshoot) -> FleetLeased {
-    let fleet = Fleet::redis(&engine.url()).unwrap().nodes(2);
+fn node(engine: &Engine, nodes: u32, text: &str, overshoot: Overshoot) -> FleetLeased {
+    let fleet = Fleet::redis(&engine.url()).unwrap().nodes(nodes);
     let fleet = fleet.timeout(Duration::from_secs(2)).open().unwrap();
     let limit = fleet.limit("api", quota(text)).leased(overshoot);
     limit.build().unwrap()
@@ -25,7 +25,7 @@ fn c1_two_processes_hold_parts_of_one_limit_and_exceed_it_by_no_more_than_the_ov
     for (overshoot, most) in [(Overshoot::percent(50), 1_000), (Overshoot::none(), 0)] {
         engine.command::<()>("FLUSHALL").unwrap();
         let before = calls(&engine);
-        let nodes = [0; 2].map(|_| node(&engine, "20000/s burst 2000", overshoot));
+        let nodes = [0; 2].map(|_| node(&engine, 2, "20000/s burst 2000", overshoot));
         let start = Instant::now();
         let admitted: u64 = thread::scope(|scope| {
             let threads = nodes.each_ref().map(|node| {
@@ -43,8 +43,35 @@ fn c1_two_processes_hold_parts_of_one_limit_and_exceed_it_by_no_more_than_the_ov
         let bound = 2_000 + most + start.elapsed().as_millis() as u64 * 20 + 20;
         assert!((2_000..=bound).contains(&admitted), "{admitted} of {bound}");
         let calls = calls(&engine) - before;
-        assert!(calls * 10 <= admitted, "{calls} calls for {admitted}");
+        // Each holds a few hundred tokens.
+        assert!(calls * 50 <= admitted, "{calls} calls for {admitted}");
     }
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn processes_that_want_more_than_the_limit_use_it_up_and_none_is_left_behind() {
+    let engine = Engine::start();
+    let nodes = [0; 4].map(|_| node(&engine, 4, "20000/s burst 2000", Overshoot::percent(50)));
+    let start = Instant::now();
+    let admitted = thread::scope(|scope| {
+        let threads = nodes.each_ref().map(|node| {
+            scope.spawn(move || {
+                let mut admitted = 0_u64;
+                while start.elapsed() < Duration::from_secs(2) {
+                    admitted += (0..100).filter(|_| node.try_acquire().is_ok()).count() as u64;
+                    thread::sleep(Duration::from_micros(500));
+                }
+                admitted
+            })
+        });
+        threads.map(|thread| thread.join().unwrap())
+    });
+    let all: u64 = admitted.iter().sum();
+    assert!(all >= 36_000, "{all} of 42,000");
+    // In virtual time, they differ by a hundredth; here, a thread may come late.
+    let [most, least] = [admitted.iter().max(), admitted.iter().min()].map(Option::unwrap);
+    assert!(*most <= 2 * least, "{admitted:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Outages in virtual time: what three processes are admitted, against the bound that each reports.
 
 use flowgate::{ManualClock, Quota};
-use flowgate_fleet::{Fleet, FleetLimit, LocalStore};
+use flowgate_fleet::{Ask, Fleet, FleetLeased, FleetLimit, FleetView, LocalStore, Overshoot};
 use std::time::Duration;
 
 const NODES: u32 = 3;
@@ -25,16 +25,46 @@ fn excess(admitted: &[u64]) -> i64 {
     worst
 }
 
+/// The limit of a process.
+enum Node {
+    Strict(FleetLimit),
+    Leased(FleetLeased),
+}
+
+impl Node {
+    fn new(fleet: &Fleet, overshoot: Option<Overshoot>) -> Self {
+        let limit = fleet.limit("api", quota());
+        match overshoot {
+            None => Self::Strict(limit.build().unwrap()),
+            Some(overshoot) => Self::Leased(limit.leased(overshoot).build().unwrap()),
+        }
+    }
+
+    fn ask(&self) -> Ask {
+        match self {
+            Self::Strict(limit) => limit.ask(),
+            Self::Leased(limit) => limit.ask(),
+        }
+    }
+
+    fn inspect(&self) -> FleetView {
+        match self {
+            Self::Strict(limit) => limit.inspect(),
+            Self::Leased(limit) => limit.inspect(),
+        }
+    }
+}
+
 /// Processes that ask at each step, and a store that is stopped at random times, often loses its records then, and comes back.
-fn run(seed: u64) {
+fn run(seed: u64, overshoot: Option<Overshoot>, leased: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let time = ManualClock::new();
     let store = LocalStore::new(&time);
     let fleets: Vec<Fleet> = (0..NODES)
         .map(|_| store.fleet().nodes(NODES).open().unwrap())
         .collect();
-    let build = |fleet: &Fleet| fleet.limit("api", quota()).build().unwrap();
-    let nodes: Vec<FleetLimit> = fleets.iter().map(build).collect();
+    let build = |fleet| Node::new(fleet, overshoot);
+    let nodes: Vec<Node> = fleets.iter().map(build).collect();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
@@ -67,23 +97,43 @@ fn run(seed: u64) {
         time.advance(STEP);
     }
     let excess = excess(&admitted);
+    let mut largest = 0;
     for node in &nodes {
-        let bound = node.bound();
-        // All of them noticed each outage, and nothing was in flight.
+        let FleetView { bound, counts, .. } = node.inspect();
+        assert_eq!(bound.leased, leased);
         let most = (bound.total().unwrap() - bound.in_flight) as i64;
-        assert!(excess <= most, "{seed}: {excess} of {bound:?}");
-        let counts = node.inspect().counts;
-        assert_eq!((counts.outages, counts.amnesias), (4, 4));
-        assert!(losses <= counts.amnesias);
-        // A burst for each loss, and one and the rate for the time alone.
-        assert!(most <= (5 * BURST + 600 * PER_STEP) as i64, "{bound:?}");
+        largest = largest.max(most);
+        if overshoot.is_none() {
+            // All of them noticed each outage, and nothing was in flight.
+            assert!(excess <= most, "{seed}: {excess} of {bound:?}");
+            assert_eq!((counts.outages, counts.amnesias), (4, 4));
+            assert!(losses <= counts.amnesias);
+        }
+        assert!((1..=4).contains(&counts.outages), "{counts:?}");
+        // A burst for each loss, with what was reserved, and one and the rate for the time alone.
+        let bursts = 5 * BURST + 5 * leased;
+        assert!(most <= (bursts + 600 * PER_STEP) as i64, "{bound:?}");
+        assert!(counts.admitted > 0 && counts.denied > 0, "{counts:?}");
     }
+    // A process that holds tokens may not notice an outage.
+    assert!(excess <= largest, "{seed}: {excess} of {largest}");
+    // Without faults, it would be the burst and the rate.
+    let (all, least) = (admitted.iter().sum::<u64>(), 600 * PER_STEP * 9 / 10);
+    assert!(all >= least, "{seed}: {all} of {least}");
 }
 
 #[test]
 fn c1_the_bound_covers_every_interval_whatever_the_store_does() {
     for seed in 0..6 {
-        run(seed);
+        run(seed, None, 0);
+    }
+}
+
+#[test]
+fn c1_the_bound_of_leases_covers_every_interval_whatever_the_store_does() {
+    for seed in 0..6 {
+        run(seed, Some(Overshoot::tokens(60)), 60);
+        run(seed, Some(Overshoot::none()), 0);
     }
 }
 
