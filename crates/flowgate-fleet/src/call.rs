@@ -30,6 +30,18 @@ impl Seen {
             _ => self.began_us,
         }
     }
+
+    /// Returns the microseconds from this statement until `n` units can be taken.
+    pub(crate) fn wait_us(&self, terms: &Terms, n: u64) -> u64 {
+        match terms.kind {
+            Kind::Bucket => terms.wait_us(self.debt, n),
+            kind if self.debt.saturating_add(n) > terms.burst => {
+                let end_us = kind.end_us(self.began_us, terms.period);
+                end_us.saturating_sub(self.at_us)
+            }
+            _ => 0,
+        }
+    }
 }
 
 /// Requests for the same number of units.

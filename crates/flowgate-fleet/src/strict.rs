@@ -387,7 +387,7 @@ impl State {
 ///
 /// Counted from its arrival, that is at most one way of a message too long, and never too short.
 fn wait_after(terms: &Terms, seen: Seen, n: u64) -> Duration {
-    Duration::from_micros(terms.wait_after(seen, n))
+    Duration::from_micros(seen.wait_us(terms, n))
 }
 
 /// Returns what a reply shows beside the answers, if this process had seen `before`.

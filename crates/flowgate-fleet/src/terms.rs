@@ -1,5 +1,4 @@
 use crate::FleetError;
-use crate::call::Seen;
 use flowgate::Quota;
 use std::time::Duration;
 
@@ -119,20 +118,6 @@ impl Terms {
         match of(other, self) > of(self, other) {
             true => other,
             false => self,
-        }
-    }
-
-    /// Returns the microseconds from what the store has stated until `n` units can be taken.
-    pub(crate) fn wait_after(&self, seen: Seen, n: u64) -> u64 {
-        if !self.kind.is_window() {
-            return self.wait_us(seen.debt, n);
-        }
-        match seen.debt.saturating_add(n) > self.burst {
-            true => self
-                .kind
-                .end_us(seen.began_us, self.period)
-                .saturating_sub(seen.at_us),
-            false => 0,
         }
     }
 

@@ -198,7 +198,7 @@ mod tests {
         assert!(take(&mut stored, 7 * SECOND, &one));
         assert!(!take(&mut stored, 7 * SECOND, &three));
         let (refused, written) = Window::take(stored, 0, 9 * SECOND, &three);
-        assert_eq!(one.terms.wait_after(refused.seen, 3), 8 * SECOND);
+        assert_eq!(refused.seen.wait_us(&one.terms, 3), 8 * SECOND);
         assert_eq!(written, None, "a refusal writes nothing");
         assert!(!take(&mut stored, 17 * SECOND - 1, &three));
         assert!(take(&mut stored, 17 * SECOND, &three));
@@ -211,7 +211,7 @@ mod tests {
         let one = call(ALIGNED, "1/10s", 1);
         assert!(take(&mut stored, 19 * SECOND, &one));
         let (refused, _) = Window::take(stored, 0, 19 * SECOND, &one);
-        assert_eq!(one.terms.wait_after(refused.seen, 1), SECOND);
+        assert_eq!(refused.seen.wait_us(&one.terms, 1), SECOND);
         assert!(take(&mut stored, 20 * SECOND, &one));
         assert!(!take(&mut stored, 30 * SECOND - 1, &one));
     }

@@ -159,7 +159,7 @@ impl Process {
     /// Returns whether a refusal of `n` units follows from what the store has stated.
     pub(super) fn is_founded(&self, key: u64, n: u64, now_ns: u64) -> bool {
         self.stated.get(&key).is_some_and(|(seen, terms, at_ns)| {
-            at_ns + 1_000 * terms.wait_after(*seen, n) > self.local_ns(now_ns)
+            at_ns + 1_000 * seen.wait_us(terms, n) > self.local_ns(now_ns)
         })
     }
 
