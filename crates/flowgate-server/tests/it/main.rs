@@ -1,5 +1,7 @@
 //! Tests of the configuration, the decisions and the doors.
 
+mod admin;
+mod bounds;
 mod config;
 mod decisions;
 mod doors;
@@ -8,3 +10,4 @@ mod programs;
 mod reload;
 mod resp;
 mod support;
+mod tls;
