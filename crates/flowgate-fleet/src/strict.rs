@@ -18,7 +18,7 @@ use crate::keys::{Forget, Keys};
 use crate::record::Record;
 use crate::tally::{Called, Shown, Tally, Trouble};
 use crate::terms::Terms;
-use crate::view::{self, FleetBound, FleetCounts};
+use crate::view::{self, FleetBound, FleetCounts, FleetStanding};
 use crate::{Admitted, CutOff};
 use flowgate::{Clock, Denied, Timestamp};
 use std::collections::VecDeque;
@@ -134,6 +134,28 @@ impl Strict {
             alone: worst.alone_units,
             others_alone: view::others_alone(self.cut_off, &self.terms, &worst),
         }
+    }
+
+    /// Returns what is left of a key, as far as is known here.
+    pub(crate) fn standing(&self, record: Record) -> FleetStanding {
+        self.with(record, |state| {
+            let (now, burst) = (self.clock.now(), self.terms.burst);
+            let wait = |n| self.wait_at(now, state, n);
+            // Fewer units never wait longer: the most that do not wait are between the two.
+            let (mut most, mut more) = (0, burst.saturating_add(1));
+            while more - most > 1 {
+                let middle = most + (more - most) / 2;
+                match wait(middle).is_zero() {
+                    true => most = middle,
+                    false => more = middle,
+                }
+            }
+            FleetStanding {
+                limit: burst,
+                remaining: most,
+                reset_after: wait(burst),
+            }
+        })
     }
 
     fn with<R>(&self, record: Record, with: impl FnOnce(&mut State) -> R) -> R {

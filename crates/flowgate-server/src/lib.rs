@@ -17,7 +17,7 @@ mod token;
 
 pub use bounds::ServerBounds;
 pub use config::{Config, Problem};
-pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status};
+pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};
 pub use reload::Reloader;
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! `flowgate decide`: a server that decides for other programs.
 
 mod reloads;
+mod store;
 mod watched;
 
 use std::fs;
@@ -20,6 +21,7 @@ use crate::argument::duration;
 use crate::exit::{Exit, Refusal, complain, exit_codes, print};
 use crate::{descriptors, interrupt};
 use reloads::{Certificate, Reloads};
+use store::Store;
 use watched::Watched;
 
 const EXPLANATION: &str = concat!(
@@ -27,6 +29,8 @@ const EXPLANATION: &str = concat!(
 Examples:
   flowgate decide limits.yaml
       In another terminal: redis-cli -p 6380 FG.ASK api.user alice
+  flowgate decide limits.yaml --store redis://cache:6379 --nodes 4
+      Share the limits with three other servers.
   flowgate decide limits.yaml --check
       Print what is wrong with the file, with line and column.
 
@@ -102,6 +106,9 @@ pub(crate) struct Decide {
     #[arg(long, value_name = "FILE", requires = "cert")]
     client_ca: Option<PathBuf>,
 
+    #[command(flatten)]
+    store: Store,
+
     /// Answer only clients that send the first line of this file: AUTH, or a bearer token
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -134,7 +141,12 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     for note in config.notes() {
         complain(note);
     }
-    let limits = DecideLimits::new(&config, &DecisionTime::system()).map_err(refusal)?;
+    let (time, fleet) = (DecisionTime::system(), arguments.store.open()?);
+    let limits = match &fleet {
+        Some(fleet) => DecideLimits::in_store(&config, &time, fleet),
+        None => DecideLimits::new(&config, &time),
+    };
+    let limits = limits.map_err(refusal)?;
     let what = describe(&limits);
     if arguments.check {
         return print(&format!("ok: {what}\n"));
@@ -207,6 +219,9 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     runtime
         .block_on(async {
             reloads.begin()?;
+            if let Some(fleet) = fleet {
+                tokio::spawn(store::complain_if_away(fleet));
+            }
             // A closed standard error is not a failure.
             let doors = opened.join(", ");
             let _ = writeln!(
@@ -235,6 +250,9 @@ impl Decide {
 
 fn describe(limits: &DecideLimits) -> String {
     let limit = if limits.len() == 1 { "limit" } else { "limits" };
+    if limits.has_store() {
+        return format!("{} {limit} in the store", limits.len());
+    }
     let megabytes = limits.bytes().div_ceil(1_000_000);
     format!("{} {limit}, {megabytes} MB for keys", limits.len())
 }

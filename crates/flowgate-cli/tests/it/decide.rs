@@ -399,3 +399,77 @@ fn a_certificate_is_read_again_when_its_files_change() {
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("--key"), "{error}");
 }
+
+/// Two servers, one store: together they admit the limit. When it is away, each admits its part, and then says so.
+#[cfg(all(unix, feature = "fleet"))]
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c1_servers_share_a_store_and_an_outage_is_not_a_refusal() {
+    use crate::support::engine::Engine;
+
+    let mut engine = Engine::start();
+    let url = engine.url();
+    let file = Limits::new(
+        "store",
+        "{domain: api, descriptors: [{key: user, quota: 4/day}]}",
+    );
+    let arguments = ["--store", &url, "--nodes", "2"];
+    let servers = [(); 2].map(|()| Server::with(&file.0, &arguments));
+    for server in &servers {
+        let begun = std::time::Instant::now();
+        while server.metric("flowgate_store_connected") != "1" {
+            assert!(begun.elapsed() < Duration::from_secs(60), "not connected");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let admitted = |times: usize| {
+        let answers = (0..times).map(|time| servers[time % 2].ask());
+        answers
+            .filter(|answer| answer.starts_with("*5\r\n:0\r\n"))
+            .count()
+    };
+    assert_eq!(admitted(8), 4);
+    // It is the limit that an operator sees.
+    let inspect = [
+        "fleet", "inspect", &url, "api.user", "--key", "a", "--quota", "4/day",
+    ];
+    let (code, output, error) = run(&inspect);
+    assert_eq!(code, 0, "{error}");
+    assert!(output.contains("\navailable   0"), "{output}");
+
+    engine.kill();
+    let get = "GET /auth?limit=api.user&key=b HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let statuses: Vec<_> = (0..4)
+        .map(|_| exchange(&servers[0].http, get)[9..12].to_owned())
+        .collect();
+    assert_eq!(statuses, ["200", "200", "503", "503"]);
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_told_in_one_line() {
+    let file = Limits::new("no-store", GOOD);
+    let check = |arguments: &[&str]| {
+        let all = [&["decide", file.path(), "--check"][..], arguments].concat();
+        let (code, _, error) = run(&all);
+        assert_eq!((code, error.lines().count()), (2, 1), "{error}");
+        error
+    };
+    let url = "redis://127.0.0.1:1";
+    assert!(check(&["--store", "http://a"]).starts_with("flowgate: --store: "));
+    assert!(
+        check(&["--store", url, "--store", url]).contains("need --sentinel PRIMARY, or --cluster")
+    );
+    assert!(check(&["--store", url]).contains(
+        ":1:29: what is admitted while the store does not answer is not known: add --nodes N"
+    ));
+    let (code, output, _) = run(&[
+        "decide",
+        file.path(),
+        "--check",
+        "--store",
+        url,
+        "--nodes",
+        "2",
+    ]);
+    assert_eq!((code, output.as_str()), (0, "ok: 1 limit in the store\n"));
+}

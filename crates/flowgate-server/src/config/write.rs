@@ -2,10 +2,13 @@
 
 use super::{Allows, Config, Descriptor, Terms};
 use flowgate::LimiterKind;
+use flowgate_fleet::CutOff;
 use std::fmt::Write;
 
 impl Config {
-    /// Returns the configuration as YAML: what is used, without comments, and with one document for each domain.
+    /// Returns the configuration as YAML, with one document for each domain.
+    ///
+    /// Comments and keys without an effect are left out.
     ///
     /// ```
     /// use flowgate_server::Config;
@@ -102,6 +105,14 @@ impl Writer {
         }
         self.flag(indent, "shadow_mode", terms.is_shadow);
         self.flag(indent, "allow_override", terms.allow_override);
+        match terms.cut_off {
+            Some(CutOff::Deny) => self.field(indent, "when_cut_off", "deny"),
+            Some(CutOff::Admit) => self.field(indent, "when_cut_off", "admit"),
+            Some(CutOff::Share(of, nodes)) => {
+                self.field(indent, "when_cut_off", &format!("{of}/{nodes}"));
+            }
+            _ => {}
+        }
         if let Some(capacity) = terms.capacity {
             self.field(indent, "capacity", &capacity.to_string());
         }
@@ -135,6 +146,7 @@ descriptors:
     name: "users"
     replaces: [{ name: "a" }, { name: "b" }]
     allow_override: true
+    when_cut_off: 1/8
     capacity: 7
     descriptors:
       - key: "path"

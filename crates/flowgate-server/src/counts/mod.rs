@@ -25,14 +25,17 @@ pub(crate) enum Outcome {
     RefusedInShadow,
     /// Another limit of the request refused.
     NotTaken,
+    /// The store did not answer.
+    Undecided,
 }
 
 impl Outcome {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::Taken,
         Self::Refused,
         Self::RefusedInShadow,
         Self::NotTaken,
+        Self::Undecided,
     ];
 
     /// The value of the label `result`.
@@ -42,6 +45,7 @@ impl Outcome {
             Self::Refused => "over_limit",
             Self::RefusedInShadow => "over_limit_in_shadow",
             Self::NotTaken => "not_taken",
+            Self::Undecided => "undecided",
         }
     }
 }
@@ -60,7 +64,7 @@ impl Answers {
     }
 }
 
-/// What is counted of all decisions together. A reload keeps it.
+/// Counts of all decisions together. A reload keeps them.
 #[derive(Debug, Default)]
 pub(crate) struct DecisionCounts {
     seconds: Seconds,
@@ -83,7 +87,7 @@ impl DecisionCounts {
     }
 }
 
-/// What is counted of connections and configurations.
+/// Counts of connections and configurations.
 #[derive(Debug)]
 pub(crate) struct ServerCounts {
     doors: [DoorCounts; Door::ALL.len()],

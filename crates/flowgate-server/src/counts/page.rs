@@ -53,6 +53,11 @@ impl Page {
             let evicted = rule.table().map_or(0, |table| table.evicted());
             self.line(name, &[("rule", rule.id())], evicted);
         }
+        if let Some(stored) = rules.iter().find_map(|rule| rule.stored()) {
+            let name = "flowgate_store_connected";
+            self.family(name, "gauge", "1 if the store can be reached, or else 0.");
+            self.line(name, &[], u8::from(stored.is_connected()));
+        }
         let name = "flowgate_key_memory_bytes";
         self.family(name, "gauge", "Memory for keys of all limits.");
         self.line(name, &[], limits.bytes());

@@ -11,6 +11,7 @@ pub(crate) use timed::{Activity, Late, Timed, Watch};
 
 use crate::bounds::{MAX_MESSAGE, ServerBounds};
 use crate::counts::ServerCounts;
+use crate::decision::Undecided;
 use crate::limits::{DecideLimits, Unknown};
 use crate::reload::Current;
 use crate::server::Door;
@@ -69,16 +70,17 @@ impl Site {
             "/json" if is_post => {
                 self.check(head)?;
                 let body = self.body(body, running).await?;
-                json::answer(&self.limits(), &body)
+                json::answer(&self.limits(), &body).await
             }
             "/v1/ask" if is_post => {
                 self.check(head)?;
                 let body = self.body(body, running).await?;
-                ask::answer(&self.limits(), &body)
+                ask::answer(&self.limits(), &body).await
             }
             "/auth" if is_get => {
                 self.check(head)?;
-                auth::answer(&self.limits(), head.uri.query().unwrap_or_default())
+                let query = head.uri.query().unwrap_or_default();
+                auth::answer(&self.limits(), query).await
             }
             "/healthz" | "/readyz" | "/auth" => Err(not_allowed("GET")),
             "/json" | "/v1/ask" => Err(not_allowed("POST")),
@@ -168,6 +170,17 @@ fn problem(status: StatusCode, detail: impl Into<String>) -> Wrong {
     }
 }
 
+/// An outage is not a refusal: the request was not decided.
+fn undecided(undecided: Undecided) -> Wrong {
+    let status = match undecided {
+        Undecided::Unknown(Unknown::Name) => StatusCode::NOT_FOUND,
+        Undecided::Unknown(_) => StatusCode::BAD_REQUEST,
+        Undecided::Outage | Undecided::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        Undecided::Several => StatusCode::NOT_IMPLEMENTED,
+    };
+    problem(status, undecided.to_string())
+}
+
 fn not_allowed(method: &'static str) -> Wrong {
     let wrong = problem(StatusCode::METHOD_NOT_ALLOWED, format!("write {method}"));
     wrong.with(ALLOW, method)
@@ -209,7 +222,7 @@ struct Question<'a> {
 
 impl Question<'_> {
     /// Decides. The reply has the fields of the limit, and `body` if the request is admitted.
-    fn answer(
+    async fn answer(
         &self,
         limits: &DecideLimits,
         body: impl FnOnce(&crate::Status<'_>) -> Reply,
@@ -220,13 +233,7 @@ impl Question<'_> {
             n,
             deny,
         } = *self;
-        let status = limits.ask(limit, key, n).map_err(|unknown| {
-            let status = match unknown {
-                Unknown::Name => StatusCode::NOT_FOUND,
-                _ => StatusCode::BAD_REQUEST,
-            };
-            problem(status, unknown.to_string())
-        })?;
+        let status = limits.ask(limit, key, n).await.map_err(undecided)?;
         let mut reply = match status.is_over {
             false => body(&status),
             true => refusal(&status, deny),

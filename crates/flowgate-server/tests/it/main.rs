@@ -9,5 +9,6 @@ mod examples;
 mod programs;
 mod reload;
 mod resp;
+mod store;
 mod support;
 mod tls;

@@ -7,6 +7,8 @@ use flowgate_server::{
 };
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -65,7 +67,16 @@ impl Bench {
             ..Descriptor::default()
         };
         let descriptors: Vec<_> = all.iter().map(|entries| of(entries)).collect();
-        look(&self.limits.decide(domain, &descriptors, hits))
+        look(&now(self.limits.decide(domain, &descriptors, hits)).unwrap())
+    }
+}
+
+/// Returns what a future is ready with. Limits in memory are decided immediately.
+pub fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
     }
 }
 
@@ -82,9 +93,11 @@ pub struct Running {
 impl Running {
     pub fn new(text: &str, set: impl FnOnce(DecideServer) -> DecideServer) -> Self {
         let config = Config::parse("test.yaml", text).unwrap();
-        let mut server = set(DecideServer::new(
-            DecideLimits::new(&config, &DecisionTime::system()).unwrap(),
-        ));
+        let limits = DecideLimits::new(&config, &DecisionTime::system()).unwrap();
+        Self::of(set(DecideServer::new(limits)))
+    }
+
+    pub fn of(mut server: DecideServer) -> Self {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let resp = server.listen(Door::Resp, free).unwrap();
         let http = server.listen(Door::Http, free).unwrap();

@@ -14,7 +14,7 @@ use crate::exit::complain;
 /// Between two looks at the files.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is read again while the server runs.
+/// Files that are read again while the server runs.
 #[derive(Debug)]
 pub(super) struct Reloads {
     pub(super) files: Watched,
