@@ -137,7 +137,7 @@ pub use local::LocalStore;
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use metrics::FleetMetrics;
 pub use overshoot::Overshoot;
-pub use view::{FleetBound, FleetCounts, FleetView};
+pub use view::{FleetBound, FleetCounts, FleetStanding, FleetView};
 pub use window_builder::FleetWindowBuilder;
 
 /// Tests the examples of the README.

@@ -2,7 +2,7 @@ use crate::fleet::{Announced, Shared};
 use crate::names::Lives;
 use crate::record::Record;
 use crate::strict::{Answer, Asked, Strict};
-use crate::view::{FleetBound, FleetView};
+use crate::view::{FleetBound, FleetStanding, FleetView};
 use crate::{FleetError, FleetLeased};
 use flowgate::{Denied, Quota};
 use std::fmt;
@@ -171,6 +171,22 @@ impl FleetKeyed {
     /// The same as for a [`FleetLimit`].
     pub fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
         self.question.set_quota(quota)
+    }
+
+    /// Returns what is left of `key`, by the store's last answer about it. It does not ask the store.
+    ///
+    /// ```
+    /// use flowgate_fleet::{CutOff, Fleet};
+    ///
+    /// let fleet = Fleet::local().open()?;
+    /// let tenants = fleet.keyed("tenant", "100/day".parse()?).when_cut_off(CutOff::Deny).build()?;
+    /// assert!(tenants.ask("t-17").n(40).block().is_ok());
+    /// assert_eq!(tenants.standing("t-17").remaining, 60);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn standing(&self, key: impl AsRef<[u8]>) -> FleetStanding {
+        let record = Record::of(&self.question.name, key.as_ref());
+        self.question.strict.standing(record)
     }
 
     /// Returns how much the limit of each key may have been exceeded by now.

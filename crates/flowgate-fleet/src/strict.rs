@@ -17,7 +17,7 @@ use crate::keys::{Forget, Keys};
 use crate::record::Record;
 use crate::tally::{Called, Shown, Tally, Trouble};
 use crate::terms::Terms;
-use crate::view::{self, FleetBound, FleetCounts};
+use crate::view::{self, FleetBound, FleetCounts, FleetStanding};
 use crate::{Admitted, FleetError};
 use flowgate::{Clock, Denied, Quota, Timestamp};
 use std::collections::VecDeque;
@@ -202,6 +202,29 @@ impl Strict {
             alone: worst.alone_units,
             others_alone: view::others_alone(self.alone.cut_off(), &of_others.bound(), &worst),
         }
+    }
+
+    /// Returns what is left of a key, as far as is known here.
+    pub(crate) fn standing(&self, record: Record) -> FleetStanding {
+        self.with(record, |state| {
+            let (now, terms) = (self.clock.now(), self.terms());
+            let burst = terms.burst;
+            let wait = |n| state.wait_at(now, &terms, n);
+            // Fewer units never wait longer: the most that do not wait are between the two.
+            let (mut most, mut more) = (0, burst.saturating_add(1));
+            while more - most > 1 {
+                let middle = most + (more - most) / 2;
+                match wait(middle).is_zero() {
+                    true => most = middle,
+                    false => more = middle,
+                }
+            }
+            FleetStanding {
+                limit: burst,
+                remaining: most,
+                reset_after: wait(burst),
+            }
+        })
     }
 
     fn with<R>(&self, record: Record, with: impl FnOnce(&mut State) -> R) -> R {
@@ -410,6 +433,7 @@ fn runs(askers: &[Asker]) -> impl Iterator<Item = &[Asker]> {
 mod tests {
     use super::*;
     use crate::CutOff;
+    use crate::terms::Kind;
     use flowgate::ManualClock;
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -195,6 +195,22 @@ pub(crate) fn share(cut_off: CutOff) -> f64 {
     }
 }
 
+/// The rest of a key's limit, by the store's last answer to a process.
+///
+/// [`FleetKeyed::standing`](crate::FleetKeyed::standing) returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FleetStanding {
+    /// The most units that can be taken in one burst.
+    pub limit: u64,
+    /// The number of units that can be taken now.
+    ///
+    /// Another process may have taken some since.
+    pub remaining: u64,
+    /// The time until the key is full, if no process takes anything.
+    pub reset_after: Duration,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,9 @@
 //! One question: all descriptors or none.
 
-use crate::limits::{DecideLimits, Key, Rule, Table, Unknown};
-use flowgate::{Denied, Limiter, Quota};
+use crate::counts::{Outcome, answered};
+use crate::limits::{DecideLimits, Key, Rule, Unknown};
+use flowgate::{Denied, Limiter, Quota, Timestamp};
+use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -46,6 +48,41 @@ impl LimitDecision<'_> {
     }
 }
 
+/// Why a request was neither admitted nor refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undecided {
+    /// No limit was found by the name.
+    Unknown(Unknown),
+    /// The store does not answer, and this server admits no more alone.
+    Outage,
+    /// Too many requests wait for the store.
+    Busy,
+    /// The request asks several limits, and they are in a store.
+    Several,
+}
+
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(unknown) => unknown.fmt(f),
+            Self::Outage => f.write_str("the store does not answer"),
+            Self::Busy => f.write_str("too many requests wait for the store"),
+            Self::Several => f.write_str(
+                "several limits in a store cannot be asked together yet; ask one, or run without --store",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Undecided {}
+
+impl From<Unknown> for Undecided {
+    fn from(unknown: Unknown) -> Self {
+        Self::Unknown(unknown)
+    }
+}
+
 /// The answer to one descriptor, or for one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Status<'a> {
@@ -84,6 +121,17 @@ impl<'a> Status<'a> {
     }
 }
 
+impl Status<'_> {
+    fn outcome(&self, is_request_over: bool) -> Outcome {
+        match (self.is_over, self.is_over_in_shadow) {
+            (true, _) => Outcome::Refused,
+            (_, true) => Outcome::RefusedInShadow,
+            _ if is_request_over => Outcome::NotTaken,
+            _ => Outcome::Taken,
+        }
+    }
+}
+
 /// A limit that a request asks.
 struct Asked<'a> {
     rule: &'a Rule,
@@ -109,6 +157,21 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// Takes from this limit alone, wherever it is.
+    async fn take_alone(&self) -> Result<Result<(), Denied>, Undecided> {
+        let (Some(stored), 1..) = (self.rule.stored(), self.n) else {
+            return Ok(self.take());
+        };
+        match stored.take(&self.key, self.n).await {
+            Err(_) if self.rule.is_shadow() => Ok(Ok(())),
+            Err(undecided) => {
+                answered(self.rule, self.n, Outcome::Undecided);
+                Err(undecided)
+            }
+            decided => decided,
+        }
+    }
+
     fn give_back(&self) {
         if let (Some(table), 1..) = (self.rule.table(), self.n) {
             table.give_back(&self.key, self.n, self.own);
@@ -122,6 +185,11 @@ impl<'a> Asked<'a> {
         };
         if let Some(table) = self.rule.table() {
             let seen = table.snapshot(&self.key, self.own);
+            status.limit = seen.limit;
+            status.remaining = seen.remaining;
+            status.reset_after = seen.reset_after;
+        } else if let Some(stored) = self.rule.stored() {
+            let seen = stored.standing(&self.key);
             status.limit = seen.limit;
             status.remaining = seen.remaining;
             status.reset_after = seen.reset_after;
@@ -140,7 +208,11 @@ impl DecideLimits {
     ///
     /// `hits` is the number of tokens of descriptors without their own. If it is 0, nothing is taken.
     ///
+    /// The future is ready when it is polled first, unless the limits are in a [store](Self::in_store).
+    ///
     /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
     /// use flowgate::ManualClock;
     /// use flowgate_server::{Config, Descriptor, DescriptorEntry, DecideLimits, DecisionTime};
     ///
@@ -150,19 +222,34 @@ impl DecideLimits {
     /// let site = [DescriptorEntry { key: "site", value: b"a" }];
     /// let of = |entries| Descriptor { entries, ..Descriptor::default() };
     ///
-    /// let over: Vec<_> = (0..3).map(|_| limits.decide("api", &[of(&user), of(&site)], 1).is_over).collect();
-    /// assert_eq!(over, [false, false, true]); // the user's limit refuses, and the site's keeps its last token
-    /// assert_eq!(limits.decide("api", &[of(&site)], 0).statuses[0].remaining, 1);
-    /// # Ok::<(), flowgate_server::Problem>(())
+    /// for is_over in [false, false, true] {
+    ///     // The third is refused by the user's limit, and the site's keeps its last token.
+    ///     assert_eq!(limits.decide("api", &[of(&user), of(&site)], 1).await?.is_over, is_over);
+    /// }
+    /// assert_eq!(limits.decide("api", &[of(&site)], 0).await?.statuses[0].remaining, 1);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn decide<'a>(
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Undecided`] if a store does not answer, or the request asks several limits of a store. Nothing is taken then.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped may have taken tokens of a limit in a store.
+    pub async fn decide<'a>(
         &'a self,
         domain: &str,
         descriptors: &'a [Descriptor<'a>],
         hits: u64,
-    ) -> LimitDecision<'a> {
+    ) -> Result<LimitDecision<'a>, Undecided> {
+        let begun = self.time().clock().now();
         let find = |descriptor: &Descriptor<'a>| self.find(domain, descriptor.entries);
         let mut rules: Vec<_> = descriptors.iter().map(find).collect();
+        let unmatched = rules.iter().filter(|rule| rule.is_none());
+        unmatched.for_each(|_| self.counts().unmatched());
         replace(&mut rules);
         let limited = |(rule, descriptor): (&Option<&'a Rule>, &Descriptor<'a>)| {
             let rule = rule.filter(|rule| !rule.is_unlimited())?;
@@ -174,7 +261,7 @@ impl DecideLimits {
             })
         };
         let asked: Vec<_> = rules.iter().zip(descriptors).map(limited).collect();
-        let mut answers = self.take_all(&asked).into_iter();
+        let mut answers = self.take_all(&asked).await?.into_iter();
         let mut statuses = Vec::with_capacity(descriptors.len());
         for (asked, rule) in asked.iter().zip(rules) {
             statuses.push(match asked {
@@ -185,18 +272,39 @@ impl DecideLimits {
                 None => Status::free(rule),
             });
         }
-        LimitDecision {
-            is_over: statuses.iter().any(|status| status.is_over),
-            statuses,
+        let is_over = statuses.iter().any(|status| status.is_over);
+        for (asked, status) in asked.iter().zip(&statuses) {
+            if let Some(asked) = asked {
+                answered(asked.rule, asked.n, status.outcome(is_over));
+            }
         }
+        self.took(begun);
+        Ok(LimitDecision { is_over, statuses })
+    }
+
+    /// Counts the time since `begun`.
+    pub(crate) fn took(&self, begun: Timestamp) {
+        let now = self.time().clock().now();
+        self.counts().took(now.saturating_duration_since(begun));
     }
 
     /// Takes from all limits or from none. Returns an answer for each limit that is asked.
-    fn take_all(&self, asked: &[Option<Asked<'_>>]) -> Vec<Result<(), Denied>> {
+    async fn take_all(
+        &self,
+        asked: &[Option<Asked<'_>>],
+    ) -> Result<Vec<Result<(), Denied>>, Undecided> {
         let limits: Vec<_> = asked.iter().flatten().collect();
         if let [only] = *limits {
-            return vec![only.take()];
+            return Ok(vec![only.take_alone().await?]);
         }
+        if limits.iter().any(|limit| limit.rule.stored().is_some()) {
+            return Err(Undecided::Several);
+        }
+        Ok(self.take_together(&limits))
+    }
+
+    /// Takes from all limits in memory or from none.
+    fn take_together(&self, limits: &[&Asked<'_>]) -> Vec<Result<(), Denied>> {
         let lock = &self.several;
         // It guards no data that a panic could leave half changed.
         let _one_at_a_time = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,17 +339,31 @@ impl DecideLimits {
     /// ```
     /// use flowgate_server::{Config, DecideLimits, DecisionTime};
     ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
     /// let text = "{domain: api, descriptors: [{key: user, quota: 2/min}]}";
     /// let limits = DecideLimits::new(&Config::parse("api", text)?, &DecisionTime::system())?;
-    /// let status = limits.ask("api.user", b"alice", 1).unwrap();
+    /// let status = limits.ask("api.user", b"alice", 1).await?;
     /// assert_eq!((status.is_over, status.remaining), (false, 1));
-    /// # Ok::<(), flowgate_server::Problem>(())
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// Returns [`Unknown`] if there is no such limit, or it does not have one open entry.
-    pub fn ask<'a>(&'a self, name: &str, key: &'a [u8], n: u64) -> Result<Status<'a>, Unknown> {
+    /// Returns [`Undecided`] if there is no such limit, it does not have one open entry, or a store does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped may have taken tokens of a limit in a store.
+    pub async fn ask<'a>(
+        &'a self,
+        name: &str,
+        key: &'a [u8],
+        n: u64,
+    ) -> Result<Status<'a>, Undecided> {
+        let begun = self.time().clock().now();
         let (rule, key) = self.named(name, key)?;
         if rule.is_unlimited() {
             return Ok(Status::free(Some(rule)));
@@ -252,7 +374,10 @@ impl DecideLimits {
             n,
             own: None,
         };
-        Ok(asked.status(&asked.take()))
+        let status = asked.status(&asked.take_alone().await?);
+        answered(rule, n, status.outcome(status.is_over));
+        self.took(begun);
+        Ok(status)
     }
 
     /// Calls `look` with a key of a limit, as [`ask`](Self::ask) finds it. `None` if it has no limiter.
@@ -263,7 +388,7 @@ impl DecideLimits {
         look: impl FnOnce(&str, &dyn Limiter) -> T,
     ) -> Option<T> {
         let (rule, key) = self.named(name, key).ok()?;
-        let table: &Table = rule.table()?;
+        let table = rule.table()?;
         Some(table.limiter(&key, |limiter| look(rule.name(), limiter)))
     }
 }

@@ -3,18 +3,24 @@
 
 mod bounds;
 mod config;
+mod counts;
 mod decision;
 mod http;
 mod limits;
+mod places;
+mod reload;
 mod resp;
 mod server;
 mod throttle;
+mod tls;
 mod token;
 
 pub use bounds::ServerBounds;
 pub use config::{Config, Problem};
-pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status};
+pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};
+pub use reload::Reloader;
 #[doc(hidden)]
 pub use resp::resp_answers;
-pub use server::{DecideServer, Door, Reloader};
+pub use server::{DecideServer, Door};
+pub use tls::ServerTls;

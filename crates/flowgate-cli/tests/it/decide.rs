@@ -3,8 +3,10 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use crate::support::{flowgate, run};
@@ -75,8 +77,12 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
             "is in use: end that server, or write another port",
         ),
         (
+            ["--http", "0", "--admin", &address],
+            "is in use: end that server, or write another port",
+        ),
+        (
             ["--http", "0.0.0.0:0", "--resp", "none"],
-            "is open to other machines, without encryption: add --plain",
+            "is open to other machines, without encryption: add --cert and --key, or --plain",
         ),
         (
             ["--http", "none", "--resp", "none"],
@@ -92,43 +98,378 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
     }
 }
 
+/// A server, what it writes to standard error, and its addresses.
+#[cfg(unix)]
+struct Server {
+    process: Ending,
+    said: mpsc::Receiver<String>,
+    http: String,
+    resp: String,
+    admin: String,
+}
+
+#[cfg(unix)]
+impl Server {
+    fn new(file: &Path) -> Server {
+        Server::with(file, &[])
+    }
+
+    fn with(file: &Path, more: &[&str]) -> Server {
+        let doors = ["--http", "0", "--resp", "0", "--admin", "0"];
+        let arguments = [&["decide", file.to_str().unwrap()][..], &doors, more].concat();
+        Server::of(flowgate(&arguments))
+    }
+
+    fn of(mut command: Command) -> Server {
+        let process = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut process = Ending(process);
+        let lines = BufReader::new(process.0.stderr.take().unwrap()).lines();
+        let (sender, said) = mpsc::channel();
+        thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
+        let listening = line(&said);
+        let after = |what: &str| {
+            let (_, rest) = listening.split_once(what).expect("an address");
+            let begin = rest.find("127.0.0.1").expect("an address");
+            let end = begin + rest[begin..].find([';', ',', '/']).expect("more");
+            rest[begin..end].to_owned()
+        };
+        Server {
+            process,
+            http: after("HTTP on "),
+            resp: after("RESP "),
+            admin: after("admin on "),
+            said,
+        }
+    }
+
+    /// The next line on standard error.
+    fn line(&self) -> String {
+        line(&self.said)
+    }
+
+    fn ask(&self) -> String {
+        exchange(&self.resp, "FG.ASK api.user a\r\nQUIT\r\n")
+    }
+
+    fn loads(&self) -> [String; 2] {
+        ["ok", "error"].map(|result| {
+            let line = format!("flowgate_configuration_loads_total{{result=\"{result}\"}}");
+            self.metric(&line)
+        })
+    }
+
+    /// The value of a line of the metrics.
+    fn metric(&self, line: &str) -> String {
+        let get = "GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        let page = exchange(&self.admin, get);
+        let find = |text: &str| Some(text.strip_prefix(line)?.strip_prefix(' ')?.to_owned());
+        page.lines().find_map(find).expect("such a line")
+    }
+}
+
+#[cfg(unix)]
+fn line(said: &mpsc::Receiver<String>) -> String {
+    said.recv_timeout(Duration::from_secs(60)).expect("a line")
+}
+
+#[cfg(unix)]
+fn exchange(address: &str, sent: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    stream.write_all(sent.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 #[cfg(unix)]
 #[test]
 fn it_answers_reads_its_file_again_and_ends() {
     let file = Limits::new("runs", GOOD);
-    let process = flowgate(&["decide", file.path(), "--http", "none", "--resp", "0"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut process = Ending(process);
-    let mut said = BufReader::new(process.0.stderr.take().unwrap());
-    let mut line = || {
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        line
-    };
-    let listening = line();
-    let (_, rest) = listening.split_once("RESP on ").expect("an address");
-    let address = rest.split(';').next().unwrap().to_owned();
-    let ask = || {
-        let mut stream = TcpStream::connect(&address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .unwrap();
-        stream.write_all(b"FG.ASK api.user a\r\nQUIT\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
-    assert!(ask().starts_with("*5\r\n:0\r\n:3\r\n:2\r\n"));
+    let mut server = Server::new(&file.0);
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:2\r\n"));
     fs::write(&file.0, GOOD.replace("3/day", "1/dya")).unwrap();
-    crate::support::signal(process.0.id(), "-HUP");
-    assert!(line().ends_with("; the limits stay as they are\n"));
-    assert!(ask().starts_with("*5\r\n:0\r\n:3\r\n:1\r\n"));
+    crate::support::signal(server.process.0.id(), "-HUP");
+    assert!(server.line().ends_with("; the limits stay as they are"));
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:1\r\n"));
+    assert_eq!(server.loads(), ["1", "1"]);
     fs::write(&file.0, GOOD.replace("3/day", "5/day")).unwrap();
-    crate::support::signal(process.0.id(), "-HUP");
-    assert_eq!(line(), "read the files again; limits: 1\n");
-    assert!(ask().starts_with("*5\r\n:0\r\n:5\r\n:2\r\n"));
-    crate::support::signal(process.0.id(), "-TERM");
-    assert_eq!(process.0.wait().unwrap().code(), Some(0));
+    crate::support::signal(server.process.0.id(), "-HUP");
+    assert_eq!(server.line(), "read the files again; limits: 1");
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:5\r\n:2\r\n"));
+    assert_eq!(server.loads(), ["2", "1"]);
+    crate::support::signal(server.process.0.id(), "-TERM");
+    assert_eq!(server.process.0.wait().unwrap().code(), Some(0));
+}
+
+/// Kubernetes mounts a ConfigMap as links, and swaps one of them.
+#[cfg(unix)]
+#[test]
+fn a_file_that_changes_is_read_without_a_signal() {
+    use std::os::unix::fs::symlink;
+
+    let folder = format!("flowgate-decide-links-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(folder));
+    let put = |name: &str, text: &str| {
+        let version = folder.0.join(name);
+        fs::create_dir_all(&version).unwrap();
+        fs::write(version.join("limits.yaml"), text).unwrap();
+        let [data, next] = ["..data", "..data_next"].map(|name| folder.0.join(name));
+        symlink(name, &next).unwrap();
+        fs::rename(next, data).unwrap();
+    };
+    put("..1", GOOD);
+    let file = folder.0.join("limits.yaml");
+    symlink("..data/limits.yaml", &file).unwrap();
+    let server = Server::new(&file);
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:2\r\n"));
+    put("..2", &GOOD.replace("3/day", "5/day"));
+    assert_eq!(server.line(), "read the files again; limits: 1");
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:5\r\n:3\r\n"));
+    put("..3", "domain: api\ndescriptors:\n  - kez: user\n");
+    let line = server.line();
+    let what =
+        "limits.yaml:3:5: unknown key `kez`; did you mean `key`?; the limits stay as they are";
+    assert!(line.ends_with(what), "{line}");
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:5\r\n:2\r\n"));
+    assert_eq!(server.loads(), ["2", "1"]);
+}
+
+/// A folder that is removed when dropped.
+#[cfg(unix)]
+struct Folder(PathBuf);
+
+#[cfg(unix)]
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The memory of a process that is not swapped out.
+#[cfg(target_os = "linux")]
+fn resident_bytes(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let find = |line: &str| {
+        line.strip_prefix("VmRSS:")?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    };
+    let kilobytes: u64 = status.lines().find_map(find).expect("a size");
+    kilobytes * 1024
+}
+
+/// Slow, silent and rude clients: each costs a bounded amount, and others are served.
+#[cfg(target_os = "linux")]
+#[test]
+fn c9_a_flood_takes_bounded_memory_and_others_are_served() {
+    const EACH: usize = 100;
+    let file = Limits::new("flood", &GOOD.replace("3/day", "300/day"));
+    let server = Server::new(&file.0);
+    for _ in 0..10 {
+        server.ask();
+    }
+    let before = resident_bytes(server.process.0.id());
+    let large = "x".repeat(60_000);
+    let begun = format!("*2\r\n$4\r\nECHO\r\n$61000\r\n{large}");
+    let echo = format!("*2\r\n$4\r\nECHO\r\n$60000\r\n{large}\r\n");
+    let body = format!("POST /json HTTP/1.1\r\nhost: a\r\ncontent-length: 61000\r\n\r\n{large}");
+    let mut kept = Vec::new();
+    for _ in 0..EACH {
+        for (address, bytes) in [(&server.resp, &begun), (&server.http, &body)] {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(bytes.as_bytes()).unwrap();
+            kept.push(stream);
+        }
+        // It reads no answer, and sends as much as the system takes.
+        let mut stream = TcpStream::connect(&server.resp).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(echo.as_bytes()).is_ok() {}
+        kept.push(stream);
+    }
+    assert!(server.ask().starts_with("*5\r\n:0\r\n"));
+    let more = resident_bytes(server.process.0.id()).saturating_sub(before);
+    let most = (3 * EACH * 256 * 1024) as u64;
+    assert!(more < most, "{more} bytes for {} clients", 3 * EACH);
+    drop(kept);
+    let begun = std::time::Instant::now();
+    while server.metric("flowgate_connections{door=\"http\"}") != "0" {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "they still count"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Where the system allows few open files, connections wait for others to end.
+#[cfg(unix)]
+#[test]
+fn clients_beyond_the_open_files_of_the_process_wait() {
+    let file = Limits::new("files", GOOD);
+    let doors = "--http 0 --resp 0 --admin 0";
+    let mut shell = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_flowgate");
+    let path = file.path();
+    shell
+        .args([
+            "-c",
+            &format!("ulimit -n 64; exec {program} decide {path} {doors}"),
+        ])
+        .stdin(Stdio::null());
+    let server = Server::of(shell);
+    let mut clients: Vec<_> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&server.resp).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
+            stream.write_all(b"PING\r\n").unwrap();
+            stream
+        })
+        .collect();
+    for mut client in clients.drain(..) {
+        let mut answer = [0; 7];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"+PONG\r\n");
+        // A probe is answered, however many wait.
+        assert_ne!(server.metric("flowgate_connections{door=\"resp\"}"), "0");
+    }
+    assert_eq!(server.metric("flowgate_accept_errors_total"), "0");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_certificate_is_read_again_when_its_files_change() {
+    use rcgen::generate_simple_self_signed;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+    use std::sync::Arc;
+
+    let folder = format!("flowgate-decide-tls-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(folder));
+    fs::create_dir_all(&folder.0).unwrap();
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.0.join(name));
+    let renew = || {
+        let certified = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        fs::write(&cert, certified.cert.pem()).unwrap();
+        fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
+        certified.cert
+    };
+    let old = renew();
+    let file = Limits::new("tls", GOOD);
+    let files = [cert.to_str().unwrap(), key.to_str().unwrap()];
+    let server = Server::with(&file.0, &["--cert", files[0], "--key", files[1]]);
+    let ping = |certificate: &rcgen::Certificate| {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+        let stream = TcpStream::connect(&server.resp).unwrap();
+        let mut stream = StreamOwned::new(connection, stream);
+        stream.write_all(b"PING\r\nQUIT\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    assert_eq!(ping(&old).unwrap(), "+PONG\r\n+OK\r\n");
+    let new = renew();
+    assert_eq!(server.line(), "read the certificate again");
+    assert_eq!(ping(&new).unwrap(), "+PONG\r\n+OK\r\n");
+    ping(&old).unwrap_err();
+    fs::write(&key, "no key").unwrap();
+    let line = server.line();
+    assert!(line.ends_with("; the certificate stays as it is"), "{line}");
+    assert_eq!(ping(&new).unwrap(), "+PONG\r\n+OK\r\n");
+
+    let (code, _, error) = run(&["decide", file.path(), "--cert", files[0]]);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("--key"), "{error}");
+}
+
+/// Two servers, one store: together they admit the limit. When it is away, each admits its part, and then says so.
+#[cfg(all(unix, feature = "fleet"))]
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c1_servers_share_a_store_and_an_outage_is_not_a_refusal() {
+    use crate::support::engine::Engine;
+
+    let mut engine = Engine::start();
+    let url = engine.url();
+    let file = Limits::new(
+        "store",
+        "{domain: api, descriptors: [{key: user, quota: 4/day}]}",
+    );
+    let arguments = ["--store", &url, "--nodes", "2"];
+    let servers = [(); 2].map(|()| Server::with(&file.0, &arguments));
+    for server in &servers {
+        let begun = std::time::Instant::now();
+        while server.metric("flowgate_store_connected") != "1" {
+            assert!(begun.elapsed() < Duration::from_secs(60), "not connected");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let admitted = |times: usize| {
+        let answers = (0..times).map(|time| servers[time % 2].ask());
+        answers
+            .filter(|answer| answer.starts_with("*5\r\n:0\r\n"))
+            .count()
+    };
+    assert_eq!(admitted(8), 4);
+    // It is the limit that an operator sees.
+    let inspect = [
+        "fleet", "inspect", &url, "api.user", "--key", "a", "--quota", "4/day",
+    ];
+    let (code, output, error) = run(&inspect);
+    assert_eq!(code, 0, "{error}");
+    assert!(output.contains("\navailable   0"), "{output}");
+
+    engine.kill();
+    let get = "GET /auth?limit=api.user&key=b HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let statuses: Vec<_> = (0..4)
+        .map(|_| exchange(&servers[0].http, get)[9..12].to_owned())
+        .collect();
+    assert_eq!(statuses, ["200", "200", "503", "503"]);
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_told_in_one_line() {
+    let file = Limits::new("no-store", GOOD);
+    let check = |arguments: &[&str]| {
+        let all = [&["decide", file.path(), "--check"][..], arguments].concat();
+        let (code, _, error) = run(&all);
+        assert_eq!((code, error.lines().count()), (2, 1), "{error}");
+        error
+    };
+    let url = "redis://127.0.0.1:1";
+    assert!(check(&["--store", "http://a"]).starts_with("flowgate: --store: "));
+    assert!(
+        check(&["--store", url, "--store", url]).contains("need --sentinel PRIMARY, or --cluster")
+    );
+    assert!(check(&["--store", url]).contains(
+        ":1:29: what is admitted while the store does not answer is not known: add --nodes N"
+    ));
+    let (code, output, _) = run(&[
+        "decide",
+        file.path(),
+        "--check",
+        "--store",
+        url,
+        "--nodes",
+        "2",
+    ]);
+    assert_eq!((code, output.as_str()), (0, "ok: 1 limit in the store\n"));
 }

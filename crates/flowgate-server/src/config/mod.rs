@@ -2,12 +2,14 @@
 
 mod problem;
 mod read;
+mod write;
 mod yaml;
 
 pub(crate) use problem::Place;
 pub use problem::Problem;
 
 use flowgate::{LimiterKind, Quota, Quotas};
+use flowgate_fleet::CutOff;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -72,6 +74,7 @@ pub(crate) struct Terms {
     pub(crate) is_shadow: bool,
     pub(crate) allow_override: bool,
     pub(crate) capacity: Option<usize>,
+    pub(crate) cut_off: Option<CutOff>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 use super::yaml::{self, Field, Node, Value};
 use super::{Allows, Descriptor, Domain, Place, Problem, Terms, Unit};
 use flowgate::{LimiterKind, Quotas};
+use flowgate_fleet::CutOff;
 use std::collections::HashSet;
 
 /// Keys of a document.
@@ -147,7 +148,7 @@ impl<'a> Reader<'a> {
         }
         for key in ["detailed_metric", "value_to_metric"] {
             if self.flag(&fields, key)? {
-                let what = format!("`{key}` has no effect: this server has no metrics yet");
+                let what = format!("`{key}` has no effect: metrics have no values of requests");
                 self.notes.push(self.problem(fields.place_of(key), what));
             }
         }
@@ -165,11 +166,10 @@ impl<'a> Reader<'a> {
 
     /// Refuses keys whose meaning this version cannot keep.
     fn refuse_what_needs_more(&self, fields: &Fields<'_>) -> Read<()> {
-        for key in ["mode", "overshoot", "when_cut_off"] {
+        for key in ["mode", "overshoot"] {
             if let Some(field) = fields.field(key) {
-                let what = format!(
-                    "`{key}` is for limits in a store, which this version lacks; remove it"
-                );
+                let what =
+                    format!("`{key}` is for leased limits, which this version lacks; remove it");
                 return Err(self.problem(field.place, what));
             }
         }
@@ -224,12 +224,14 @@ impl<'a> Reader<'a> {
             is_shadow: self.flag(fields, "shadow_mode")?,
             allow_override: self.flag(fields, "allow_override")?,
             capacity,
+            cut_off: self.cut_off(fields.get("when_cut_off"))?,
         }))
     }
 
     /// A descriptor that only has others below it. Keys of a limit are then a mistake.
     fn terms_without_limit(&self, fields: &Fields<'_>) -> Read<Option<Terms>> {
-        for key in ["capacity", "allow_override"].iter().chain(OF_QUOTA) {
+        let of_limits = ["capacity", "allow_override", "when_cut_off"];
+        for key in of_limits.iter().chain(OF_QUOTA) {
             if let Some(field) = fields.field(key) {
                 let what = format!("`{key}` without a limit: write `quota: 100/min`, or remove it");
                 return Err(self.problem(field.place, what));
@@ -307,6 +309,26 @@ impl<'a> Reader<'a> {
             0 => Allows::Nothing { unit },
             count => Allows::Windows { count, unit },
         })
+    }
+
+    /// Reads `deny`, `admit`, or a share such as `1/8`.
+    fn cut_off(&self, node: Option<&Node>) -> Read<Option<CutOff>> {
+        let Some(node) = node else {
+            return Ok(None);
+        };
+        let text = self.text(node, "when_cut_off")?;
+        let share = || {
+            let (of, nodes) = text.split_once('/')?;
+            let (of, nodes) = (of.parse().ok()?, nodes.parse().ok()?);
+            (1 <= of && of <= nodes).then_some(CutOff::Share(of, nodes))
+        };
+        let cut_off = match text.as_str() {
+            "deny" => Some(CutOff::Deny),
+            "admit" => Some(CutOff::Admit),
+            _ => share(),
+        };
+        let what = "`when_cut_off` is deny, admit, or a share of the limit, such as 1/8";
+        cut_off.map_or_else(|| Err(self.problem(node.place, what)), |it| Ok(Some(it)))
     }
 
     /// Reads `[{name: a}, {name: b}]`.

@@ -15,7 +15,7 @@ struct Body {
     n: Option<u64>,
 }
 
-pub(super) fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
+pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
     let body: Body = serde_json::from_slice(body)
         .map_err(|error| problem(StatusCode::BAD_REQUEST, error.to_string()))?;
     let question = Question {
@@ -24,12 +24,13 @@ pub(super) fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong>
         n: body.n.unwrap_or(1),
         deny: StatusCode::TOO_MANY_REQUESTS,
     };
-    question.answer(limits, |status| {
+    let answer = question.answer(limits, |status| {
         let value = json!({
             "limit": status.limit,
             "remaining": status.remaining,
             "reset_after_ms": milliseconds(status.reset_after),
         });
         json_reply(StatusCode::OK, &value)
-    })
+    });
+    answer.await
 }

@@ -6,7 +6,7 @@ use crate::limits::DecideLimits;
 use hyper::StatusCode;
 use std::borrow::Cow;
 
-pub(super) fn answer(limits: &DecideLimits, query: &str) -> Result<Reply, Wrong> {
+pub(super) async fn answer(limits: &DecideLimits, query: &str) -> Result<Reply, Wrong> {
     let bad = |detail: &str| problem(StatusCode::BAD_REQUEST, detail);
     let (mut limit, mut key) = (None, Cow::default());
     let (mut n, mut deny) = (1, StatusCode::TOO_MANY_REQUESTS);
@@ -41,5 +41,6 @@ pub(super) fn answer(limits: &DecideLimits, query: &str) -> Result<Reply, Wrong>
         n,
         deny,
     };
-    question.answer(limits, |_| text(StatusCode::OK, ""))
+    let answer = question.answer(limits, |_| text(StatusCode::OK, ""));
+    answer.await
 }

@@ -1,6 +1,6 @@
 //! `POST /json`: a `RateLimitRequest` of Envoy as JSON, answered as envoyproxy/ratelimit answers it.
 
-use super::{Reply, Wrong, json_reply, problem};
+use super::{Reply, Wrong, json_reply, problem, undecided};
 use crate::bounds::{MAX_DESCRIPTORS, MAX_ENTRIES, MAX_ENTRY};
 use crate::config::Unit;
 use crate::decision::{Descriptor, DescriptorEntry, Status};
@@ -70,7 +70,7 @@ impl Number {
 /// Why a request is refused unread.
 type Why = String;
 
-pub(super) fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
+pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
     let bad = |why: Why| problem(StatusCode::BAD_REQUEST, why);
     let request: Request = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     let entries = entries(&request).map_err(bad)?;
@@ -79,6 +79,7 @@ pub(super) fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong>
     // In a protocol buffer without presence, 0 is what is absent.
     let hits = hits.filter(|hits| *hits != 0).unwrap_or(1);
     let decision = limits.decide(&request.domain, &descriptors, hits);
+    let decision = decision.await.map_err(undecided)?;
     let (code, status) = match decision.is_over {
         false => ("OK", StatusCode::OK),
         true => ("OVER_LIMIT", StatusCode::TOO_MANY_REQUESTS),

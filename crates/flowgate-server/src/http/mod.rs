@@ -1,60 +1,86 @@
-//! The door of HTTP/1.1 and HTTP/2.
+//! The doors of HTTP/1.1 and HTTP/2: for clients, and for operators.
 
+mod admin;
 mod ask;
 mod auth;
 mod json;
 mod query;
+mod timed;
+
+pub(crate) use timed::{Activity, Late, Timed, Watch};
 
 use crate::bounds::{MAX_MESSAGE, ServerBounds};
+use crate::counts::ServerCounts;
+use crate::decision::Undecided;
 use crate::limits::{DecideLimits, Unknown};
+use crate::reload::Current;
+use crate::server::Door;
 use crate::token::Token;
 use flowgate_tower::Headers;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use timed::Request as Running;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 type Reply = Response<Full<Bytes>>;
 
 /// What a request is answered from.
 pub(crate) struct Site {
-    pub(crate) limits: Arc<RwLock<Arc<DecideLimits>>>,
+    pub(crate) current: Arc<Current>,
     pub(crate) token: Option<Token>,
     pub(crate) bounds: ServerBounds,
+    pub(crate) counts: Arc<ServerCounts>,
+    /// The page of metrics that is being made.
+    pub(crate) page: Mutex<()>,
+    /// Connections are no longer accepted.
+    pub(crate) is_ending: AtomicBool,
 }
 
 impl Site {
     /// Answers a request. Everything that can be wrong with it is an answer, too.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Reply {
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        door: Door,
+        request: Request<Incoming>,
+        running: &Running,
+    ) -> Reply {
         let (head, body) = request.into_parts();
-        let answer = self.route(&head, body).await;
+        if door == Door::Admin {
+            return self.administer(&head).await;
+        }
+        let answer = self.route(&head, body, running).await;
         answer.unwrap_or_else(Wrong::reply)
     }
 
-    async fn route(&self, head: &Parts, body: Incoming) -> Result<Reply, Wrong> {
+    async fn route(&self, head: &Parts, body: Incoming, running: &Running) -> Result<Reply, Wrong> {
         let is_get = head.method == Method::GET || head.method == Method::HEAD;
         let is_post = head.method == Method::POST;
         match head.uri.path() {
-            "/healthz" | "/readyz" if is_get => Ok(text(StatusCode::OK, "ok\n")),
+            "/healthz" if is_get => Ok(text(StatusCode::OK, "ok\n")),
+            "/readyz" if is_get => Ok(self.readiness()),
             "/json" if is_post => {
                 self.check(head)?;
-                let body = self.body(body).await?;
-                json::answer(&self.limits(), &body)
+                let body = self.body(body, running).await?;
+                json::answer(&self.limits(), &body).await
             }
             "/v1/ask" if is_post => {
                 self.check(head)?;
-                let body = self.body(body).await?;
-                ask::answer(&self.limits(), &body)
+                let body = self.body(body, running).await?;
+                ask::answer(&self.limits(), &body).await
             }
             "/auth" if is_get => {
                 self.check(head)?;
-                auth::answer(&self.limits(), head.uri.query().unwrap_or_default())
+                let query = head.uri.query().unwrap_or_default();
+                auth::answer(&self.limits(), query).await
             }
             "/healthz" | "/readyz" | "/auth" => Err(not_allowed("GET")),
             "/json" | "/v1/ask" => Err(not_allowed("POST")),
@@ -87,11 +113,20 @@ impl Site {
         Err(wrong.with(WWW_AUTHENTICATE, "Bearer"))
     }
 
-    async fn body(&self, body: Incoming) -> Result<Bytes, Wrong> {
-        let body = Limited::new(body, MAX_MESSAGE).collect();
-        match timeout(self.bounds.command_time, body).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(_)) => Err(problem(
+    async fn body(&self, body: Incoming, running: &Running) -> Result<Bytes, Wrong> {
+        let length = body.size_hint();
+        let most = length.upper().unwrap_or(u64::MAX).min(MAX_MESSAGE as u64);
+        let receive = async {
+            if length.lower() > most {
+                return None;
+            }
+            // The bodies of a connection together are bounded: more wait, and are not read. It is never closed.
+            let _place = running.activity().bodies.acquire_many(most as u32).await;
+            Limited::new(body, MAX_MESSAGE).collect().await.ok()
+        };
+        match timeout(self.bounds.command_time, receive).await {
+            Ok(Some(body)) => Ok(body.to_bytes()),
+            Ok(None) => Err(problem(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "the body ends early, or is larger than 64 KiB",
             )),
@@ -135,6 +170,17 @@ fn problem(status: StatusCode, detail: impl Into<String>) -> Wrong {
     }
 }
 
+/// An outage is not a refusal: the request was not decided.
+fn undecided(undecided: Undecided) -> Wrong {
+    let status = match undecided {
+        Undecided::Unknown(Unknown::Name) => StatusCode::NOT_FOUND,
+        Undecided::Unknown(_) => StatusCode::BAD_REQUEST,
+        Undecided::Outage | Undecided::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        Undecided::Several => StatusCode::NOT_IMPLEMENTED,
+    };
+    problem(status, undecided.to_string())
+}
+
 fn not_allowed(method: &'static str) -> Wrong {
     let wrong = problem(StatusCode::METHOD_NOT_ALLOWED, format!("write {method}"));
     wrong.with(ALLOW, method)
@@ -176,7 +222,7 @@ struct Question<'a> {
 
 impl Question<'_> {
     /// Decides. The reply has the fields of the limit, and `body` if the request is admitted.
-    fn answer(
+    async fn answer(
         &self,
         limits: &DecideLimits,
         body: impl FnOnce(&crate::Status<'_>) -> Reply,
@@ -187,13 +233,7 @@ impl Question<'_> {
             n,
             deny,
         } = *self;
-        let status = limits.ask(limit, key, n).map_err(|unknown| {
-            let status = match unknown {
-                Unknown::Name => StatusCode::NOT_FOUND,
-                _ => StatusCode::BAD_REQUEST,
-            };
-            problem(status, unknown.to_string())
-        })?;
+        let status = limits.ask(limit, key, n).await.map_err(undecided)?;
         let mut reply = match status.is_over {
             false => body(&status),
             true => refusal(&status, deny),

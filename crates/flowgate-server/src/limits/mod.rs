@@ -1,16 +1,20 @@
 //! Compiled rules.
 
+mod stored;
 mod table;
 mod time;
 mod tree;
 
+pub(crate) use stored::Stored;
 pub(crate) use table::{Key, Table};
 pub use time::DecisionTime;
 
 use crate::config::{Allows, Config, Descriptor, Problem, Terms, Unit};
+use crate::counts::{Answers, DecisionCounts};
 use crate::decision::DescriptorEntry;
 use crate::throttle::Throttle;
 use flowgate::Quota;
+use flowgate_fleet::Fleet;
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::sync::{Arc, Mutex};
@@ -24,12 +28,16 @@ const CAPACITY: usize = 1_000_000;
 /// [`decide`](Self::decide) answers descriptors, and [`ask`](Self::ask) a limit by its name.
 pub struct DecideLimits {
     time: DecisionTime,
+    store: Option<Fleet>,
     domains: HashMap<Box<str>, Tree>,
+    rules: HashMap<Box<str>, Arc<Rule>>,
     /// By id and by name. `None`: several rules have that name.
     names: HashMap<Box<str>, Option<Arc<Rule>>>,
     pub(crate) throttle: Arc<Throttle>,
     /// Held while a request takes from several limits.
     pub(crate) several: Arc<Mutex<()>>,
+    config: Arc<Config>,
+    counts: Arc<DecisionCounts>,
 }
 
 /// A limit of the configuration.
@@ -39,7 +47,17 @@ pub struct Rule {
     terms: Terms,
     /// For each entry, whether its value is a part of the key.
     open: Box<[bool]>,
-    table: Option<Arc<Table>>,
+    state: RuleState,
+    answers: Arc<Answers>,
+}
+
+/// Where the keys of a limit are kept.
+#[derive(Debug)]
+enum RuleState {
+    /// Nothing is to be kept: everything is admitted, or nothing.
+    None,
+    Memory(Arc<Table>),
+    Store(Stored),
 }
 
 impl Rule {
@@ -70,8 +88,24 @@ impl Rule {
         self.terms.allow_override
     }
 
-    pub(crate) fn table(&self) -> Option<&Table> {
-        self.table.as_deref()
+    /// Returns the keys in memory. `None` if they are in a store, or there is nothing to keep.
+    pub(crate) fn table(&self) -> Option<&Arc<Table>> {
+        match &self.state {
+            RuleState::Memory(table) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// Returns the keys in a store.
+    pub(crate) fn stored(&self) -> Option<&Stored> {
+        match &self.state {
+            RuleState::Store(stored) => Some(stored),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     pub(crate) fn is_unlimited(&self) -> bool {
@@ -158,7 +192,37 @@ impl DecideLimits {
     pub fn new(config: &Config, time: &DecisionTime) -> Result<Self, Problem> {
         let throttle = Throttle::new(CAPACITY, time)
             .map_err(|error| Problem::new("CL.THROTTLE", None, error.to_string()))?;
-        Self::compile(config, time.clone(), Arc::new(throttle), None)
+        Self::compile(config, time.clone(), None, Arc::new(throttle), None)
+    }
+
+    /// Compiles a configuration whose limits are in a store. All servers with this store and configuration share them.
+    ///
+    /// Limits are token buckets, and a request asks one of them. CL.THROTTLE is refused.
+    ///
+    /// ```
+    /// use flowgate_fleet::Fleet;
+    /// use flowgate_server::{Config, DecideLimits, DecisionTime};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// let config = Config::parse("api", "{domain: api, descriptors: [{key: user, quota: 2/min}]}")?;
+    /// let store = Fleet::local().nodes(2).open()?; // `Fleet::redis` in production
+    /// let limits = DecideLimits::in_store(&config, &DecisionTime::system(), &store)?;
+    /// assert_eq!(limits.ask("api.user", b"alice", 1).await?.remaining, 1);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Problem`] if a limit cannot be kept in a store.
+    pub fn in_store(config: &Config, time: &DecisionTime, store: &Fleet) -> Result<Self, Problem> {
+        // It is never asked.
+        let throttle = Throttle::new(1, time)
+            .map_err(|error| Problem::new("CL.THROTTLE", None, error.to_string()))?;
+        let store = Some(store.clone());
+        Self::compile(config, time.clone(), store, Arc::new(throttle), None)
     }
 
     /// Compiles another configuration in place of this one. What was taken stays taken.
@@ -171,13 +235,14 @@ impl DecideLimits {
     /// Returns a [`Problem`] for the reasons of [`new`](Self::new).
     pub fn reloaded(&self, config: &Config) -> Result<Self, Problem> {
         let throttle = Arc::clone(&self.throttle);
-        let limits = Self::compile(config, self.time.clone(), throttle, Some(self))?;
+        let store = self.store.clone();
+        let limits = Self::compile(config, self.time.clone(), store, throttle, Some(self))?;
         for rule in limits.rules() {
             let Some(before) = self.rule_of(&rule.id) else {
                 continue;
             };
             if before.terms.allows != rule.terms.allows
-                && let (Some(old), Some(new)) = (&before.table, &rule.table)
+                && let (Some(old), Some(new)) = (before.table(), rule.table())
                 && Arc::ptr_eq(old, new)
             {
                 // Compiling has tried it on a table of its own.
@@ -190,15 +255,20 @@ impl DecideLimits {
     fn compile(
         config: &Config,
         time: DecisionTime,
+        store: Option<Fleet>,
         throttle: Arc<Throttle>,
         before: Option<&Self>,
     ) -> Result<Self, Problem> {
         let mut limits = Self {
             time,
+            store,
             domains: HashMap::new(),
+            rules: HashMap::new(),
             names: HashMap::new(),
             throttle,
             several: before.map_or_else(Arc::default, |before| Arc::clone(&before.several)),
+            config: Arc::new(config.clone()),
+            counts: before.map_or_else(Arc::default, |before| Arc::clone(&before.counts)),
         };
         for domain in &config.domains {
             let mut compiler = Compiler {
@@ -228,20 +298,34 @@ impl DecideLimits {
     }
 
     fn rule_of(&self, id: &str) -> Option<&Arc<Rule>> {
-        self.names.get(id)?.as_ref()
+        self.rules.get(id)
     }
 
-    fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
-        let named = self.names.iter();
-        let named = named.filter_map(|(name, rule)| Some((name, rule.as_ref()?)));
-        // Each is there by its id, and perhaps by a name.
-        let by_id = named.filter(|(name, rule)| **name == rule.id);
-        by_id.map(|(_, rule)| rule)
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        self.rules.values()
+    }
+
+    /// Returns the configuration that was compiled.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns whether the limits are in a store, and not in memory.
+    pub fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
+    pub(crate) fn counts(&self) -> &DecisionCounts {
+        &self.counts
+    }
+
+    pub(crate) fn time(&self) -> &DecisionTime {
+        &self.time
     }
 
     /// Returns the number of rules.
     pub fn len(&self) -> usize {
-        self.rules().count()
+        self.rules.len()
     }
 
     /// Returns whether there is no rule.
@@ -251,7 +335,7 @@ impl DecideLimits {
 
     /// Returns the bytes of memory for keys.
     pub fn bytes(&self) -> usize {
-        let of = |rule: &Arc<Rule>| rule.table.as_ref().map_or(0, |table| table.bytes());
+        let of = |rule: &Arc<Rule>| rule.table().map_or(0, |table| table.bytes());
         self.rules().map(of).sum::<usize>() + self.throttle.bytes()
     }
 }
@@ -304,28 +388,43 @@ impl Compiler<'_> {
         let before = self.before.and_then(|before| before.rule_of(id));
         let kept = before
             .filter(|before| *before.open == *open && is_alike(&before.terms, terms))
-            .and_then(|before| before.table.as_ref())
+            .and_then(|before| before.table())
             .filter(|table| table.capacity() == capacity);
-        let table = match kept {
-            Some(table) => {
-                fresh(1)?;
-                Some(Arc::clone(table))
+        let state = match (&self.limits.store, kept) {
+            (Some(fleet), _) => {
+                let before = before.and_then(|before| before.stored());
+                let stored = Stored::new(fleet, id, terms, before).map_err(problem)?;
+                stored.map_or(RuleState::None, RuleState::Store)
             }
-            None => fresh(capacity)?.map(Arc::new),
+            (None, _) if terms.cut_off.is_some() => {
+                let what =
+                    "`when_cut_off` is for limits in a store: remove it, or run with --store";
+                return Err(problem(what.to_owned()));
+            }
+            (None, Some(table)) => {
+                fresh(1)?;
+                RuleState::Memory(Arc::clone(table))
+            }
+            (None, None) => match fresh(capacity)? {
+                Some(table) => RuleState::Memory(Arc::new(table)),
+                None => RuleState::None,
+            },
         };
         let rule = Arc::new(Rule {
             id: id.into(),
             terms: terms.clone(),
             open: open.into(),
-            table,
+            state,
+            answers: before.map_or_else(Arc::default, |before| Arc::clone(&before.answers)),
         });
-        let names = &mut self.limits.names;
-        if names.insert(id.into(), Some(Arc::clone(&rule))).is_some() {
+        let rules = &mut self.limits.rules;
+        if rules.insert(id.into(), Arc::clone(&rule)).is_some() {
             let what = format!("another limit has the id `{id}`; give one of them another key");
             return Err(problem(what));
         }
-        if let Some(name) = rule.own_name().filter(|name| *name != id) {
-            match names.entry(name.into()) {
+        let own = rule.own_name().filter(|name| *name != id);
+        for name in [Some(id), own].into_iter().flatten() {
+            match self.limits.names.entry(name.into()) {
                 hash_map::Entry::Vacant(place) => _ = place.insert(Some(Arc::clone(&rule))),
                 hash_map::Entry::Occupied(mut place) => _ = place.insert(None),
             }

@@ -7,6 +7,7 @@ use flowgate::{
     Denied, DualTokenBucket, FixedWindow, Keyed, KeyedBuilder, KeyedError, LeakyBucket, Limiter,
     LimiterKind, Quota, SegmentedWindow, Snapshot, TokenBucket,
 };
+use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
 /// A limit for each key, in memory of fixed size.
@@ -47,6 +48,33 @@ impl Hash for Key<'_> {
             }
             Self::Value(value) => add(value),
             Self::Nothing => {}
+        }
+    }
+}
+
+impl<'a> Key<'a> {
+    /// Returns the key as a store knows it: the only open value, or several, each after its length in four bytes.
+    pub(crate) fn bytes(&self) -> Cow<'a, [u8]> {
+        let Self::Path { entries, open } = self else {
+            return match self {
+                Self::Value(value) => Cow::Borrowed(value),
+                _ => Cow::Borrowed(&[]),
+            };
+        };
+        let is_open = |(entry, open): (&'a DescriptorEntry<'a>, &bool)| open.then_some(entry.value);
+        let mut values = entries.iter().zip(*open).filter_map(is_open);
+        match (values.next(), values.next()) {
+            (None, _) => Cow::Borrowed(&[]),
+            (Some(only), None) => Cow::Borrowed(only),
+            (Some(first), Some(second)) => {
+                let mut bytes = Vec::new();
+                for value in [first, second].into_iter().chain(values) {
+                    // A request is smaller than 4 GiB.
+                    bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
+                    bytes.extend_from_slice(value);
+                }
+                Cow::Owned(bytes)
+            }
         }
     }
 }
@@ -155,6 +183,16 @@ impl Table {
 
     pub(crate) fn capacity(&self) -> usize {
         each!(self, limits => limits.capacity())
+    }
+
+    /// Returns the number of keys that are not full. It reads every entry.
+    pub(crate) fn len(&self) -> usize {
+        each!(self, limits => limits.len())
+    }
+
+    /// Returns how many keys were evicted for others.
+    pub(crate) fn evicted(&self) -> u64 {
+        each!(self, limits => limits.counts().evicted)
     }
 
     pub(crate) fn bytes(&self) -> usize {

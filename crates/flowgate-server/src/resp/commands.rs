@@ -31,7 +31,7 @@ impl Session {
     }
 
     /// Answers one command.
-    pub(super) fn answer(
+    pub(super) async fn answer(
         &mut self,
         words: &[&[u8]],
         limits: &DecideLimits,
@@ -45,7 +45,7 @@ impl Session {
         match arguments {
             // The two that are asked most often.
             _ if self.is_trusted && is("CL.THROTTLE") => throttle(arguments, limits, replies),
-            _ if self.is_trusted && is("FG.ASK") => ask(arguments, limits, replies),
+            _ if self.is_trusted && is("FG.ASK") => ask(arguments, limits, replies).await,
             _ if is("QUIT") => {
                 replies.simple("OK");
                 return Then::Close;
@@ -165,6 +165,11 @@ impl Session {
 
 /// `CL.THROTTLE key max_burst count period [n]`
 fn throttle(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
+    if limits.has_store() {
+        return replies.error(
+            "ERR CL.THROTTLE is in the memory of one server; use FG.ASK, or run without --store",
+        );
+    }
     let (key, numbers) = match arguments {
         [key, numbers @ ..] if (3..=4).contains(&numbers.len()) => (key, numbers),
         _ => return replies.error(&wrong_number("cl.throttle")),
@@ -189,7 +194,7 @@ fn throttle(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
         return replies.error("ERR the quantity is a whole number from 0");
     };
     let quota = (count, Duration::from_secs(period));
-    match limits.throttle.take(key, max_burst, quota, n) {
+    match limits.throttle(key, max_burst, quota, n) {
         Err(error) => replies.error(&format!("ERR {error}")),
         Ok(told) => {
             let retry = told.retry_after.map_or(-1, seconds);
@@ -205,7 +210,7 @@ fn throttle(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
 }
 
 /// `FG.ASK limit key [n]`
-fn ask(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
+async fn ask(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
     let (name, key, n) = match *arguments {
         [name, key] => (name, key, Some(1)),
         [name, key, n] => (name, key, integer(n).and_then(|n| u64::try_from(n).ok())),
@@ -217,8 +222,8 @@ fn ask(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
     let Ok(name) = std::str::from_utf8(name) else {
         return replies.error("ERR no limit has this name");
     };
-    match limits.ask(name, key, n) {
-        Err(unknown) => replies.error(&format!("ERR {unknown}")),
+    match limits.ask(name, key, n).await {
+        Err(undecided) => replies.error(&format!("ERR {undecided}")),
         Ok(status) => {
             let retry = status.retry_after.map_or(-1, milliseconds);
             let reset = milliseconds(status.reset_after);

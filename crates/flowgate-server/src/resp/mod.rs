@@ -9,9 +9,11 @@ use crate::limits::DecideLimits;
 use crate::token::Token;
 use codec::{Parsed, Replies, parse};
 use commands::{Session, Then};
+use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
@@ -50,7 +52,7 @@ impl Talk {
     }
 
     /// Answers commands that are complete.
-    fn answer(&mut self, limits: &DecideLimits, password: Option<&Token>) -> Next {
+    async fn answer(&mut self, limits: &DecideLimits, password: Option<&Token>) -> Next {
         const MOST: usize = 64;
         let mut begin = 0;
         let next = loop {
@@ -73,7 +75,8 @@ impl Talk {
                     let words = &words[..self.words.len()];
                     begin += length;
                     let session = &mut self.session;
-                    if session.answer(words, limits, password, &mut self.replies) == Then::Close {
+                    let answer = session.answer(words, limits, password, &mut self.replies);
+                    if answer.await == Then::Close {
                         break Next::Close;
                     }
                 }
@@ -95,10 +98,14 @@ pub fn resp_answers<'a>(
 ) -> Vec<u8> {
     let mut talk = Talk::new(1, None);
     let mut answers = Vec::new();
+    let mut context = Context::from_waker(Waker::noop());
     for piece in pieces {
         talk.received.extend_from_slice(piece);
         loop {
-            let next = talk.answer(limits, None);
+            let next = match pin!(talk.answer(limits, None)).poll(&mut context) {
+                Poll::Ready(next) => next,
+                Poll::Pending => panic!("limits in memory are decided immediately"),
+            };
             answers.append(&mut talk.replies.bytes);
             match next {
                 Next::Write => {}
@@ -120,7 +127,7 @@ pub(crate) async fn serve(
     let (bounds, password) = (&site.bounds, site.token.as_ref());
     let mut ending = pin!(ending);
     loop {
-        let next = talk.answer(&site.limits(), password);
+        let next = talk.answer(&site.limits(), password).await;
         if !talk.replies.bytes.is_empty() {
             let until = Instant::now() + bounds.command_time;
             timeout_at(until, stream.write_all(&talk.replies.bytes)).await??;

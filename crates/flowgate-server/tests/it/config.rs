@@ -165,15 +165,15 @@ fn a_wrong_limit_is_named_with_its_place_and_what_to_write() {
         ),
         (
             "quota: 1/s; mode: strict",
-            "5:5: `mode` is for limits in a store, which this version lacks; remove it",
+            "5:5: `mode` is for leased limits, which this version lacks; remove it",
         ),
         (
             "quota: 1/s; overshoot: 5%",
-            "5:5: `overshoot` is for limits in a store, which this version lacks; remove it",
+            "5:5: `overshoot` is for leased limits, which this version lacks; remove it",
         ),
         (
-            "quota: 1/s; when_cut_off: deny",
-            "5:5: `when_cut_off` is for limits in a store, which this version lacks; remove it",
+            "quota: 1/s; when_cut_off: 9/8",
+            "5:19: `when_cut_off` is deny, admit, or a share of the limit, such as 1/8",
         ),
     ] {
         let problem = problem(&with(lines));
@@ -190,7 +190,8 @@ fn a_wrong_limit_is_named_with_its_place_and_what_to_write() {
 fn a_key_without_an_effect_here_is_reported() {
     let config = Config::parse("a.yaml", &with("quota: 1/s; detailed_metric: true")).unwrap();
     let notes: Vec<_> = config.notes().iter().map(ToString::to_string).collect();
-    let expected = "a.yaml:5:5: `detailed_metric` has no effect: this server has no metrics yet";
+    let expected =
+        "a.yaml:5:5: `detailed_metric` has no effect: metrics have no values of requests";
     assert_eq!(notes, [expected]);
 }
 

@@ -1,6 +1,6 @@
 //! What is decided, on a clock that the test sets.
 
-use crate::support::{Bench, entries};
+use crate::support::{Bench, entries, now};
 use flowgate_server::{Descriptor, Unknown};
 use std::collections::HashMap;
 use std::sync::Barrier;
@@ -86,7 +86,7 @@ fn a_descriptor_has_its_own_hits() {
             ..Descriptor::default()
         },
     ];
-    let decision = bench.limits.decide("api", &descriptors, 1);
+    let decision = now(bench.limits.decide("api", &descriptors, 1)).unwrap();
     let left: Vec<_> = decision
         .statuses
         .iter()
@@ -225,7 +225,11 @@ descriptors:
             hits: None,
             quota,
         }];
-        let is_admitted = |_: &i32| !bench.limits.decide("api", &descriptors, 1).is_over;
+        let is_admitted = |_: &i32| {
+            !now(bench.limits.decide("api", &descriptors, 1))
+                .unwrap()
+                .is_over
+        };
         assert_eq!((0..9).filter(is_admitted).count(), admitted, "{key}");
     }
 }
@@ -243,19 +247,17 @@ descriptors:
 ",
     );
     let ask = |name: &str, key: &str| {
-        bench
-            .limits
-            .ask(name, key.as_bytes(), 1)
-            .map(|status| status.is_over)
+        let status = now(bench.limits.ask(name, key.as_bytes(), 1));
+        status.map(|status| status.is_over)
     };
     assert_eq!(ask("users", "alice"), Ok(false));
     assert_eq!(ask("api.user", "alice"), Ok(false));
     assert!(bench.is_over("api", "user=alice"));
-    assert_eq!(ask("nobody", "alice"), Err(Unknown::Name));
-    assert_eq!(ask("twice", ""), Err(Unknown::Ambiguous));
+    assert_eq!(ask("nobody", "alice"), Err(Unknown::Name.into()));
+    assert_eq!(ask("twice", ""), Err(Unknown::Ambiguous.into()));
     assert_eq!(ask("api.site_a", ""), Ok(false));
-    assert_eq!(ask("api.site_a", "a"), Err(Unknown::NoKey));
-    assert_eq!(ask("api.x.y", "a"), Err(Unknown::SeveralKeys(2)));
+    assert_eq!(ask("api.site_a", "a"), Err(Unknown::NoKey.into()));
+    assert_eq!(ask("api.x.y", "a"), Err(Unknown::SeveralKeys(2).into()));
 }
 
 /// Each of two limits is in each request of several threads. What was admitted is what was taken, of both.

@@ -1,5 +1,7 @@
 //! Tests of the configuration, the decisions and the doors.
 
+mod admin;
+mod bounds;
 mod config;
 mod decisions;
 mod doors;
@@ -7,4 +9,6 @@ mod examples;
 mod programs;
 mod reload;
 mod resp;
+mod store;
 mod support;
+mod tls;

@@ -7,6 +7,8 @@ use flowgate_server::{
 };
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -65,7 +67,16 @@ impl Bench {
             ..Descriptor::default()
         };
         let descriptors: Vec<_> = all.iter().map(|entries| of(entries)).collect();
-        look(&self.limits.decide(domain, &descriptors, hits))
+        look(&now(self.limits.decide(domain, &descriptors, hits)).unwrap())
+    }
+}
+
+/// Returns what a future is ready with. Limits in memory are decided immediately.
+pub fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut context = Context::from_waker(Waker::noop());
+    match pin!(future).poll(&mut context) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
     }
 }
 
@@ -73,6 +84,7 @@ impl Bench {
 pub struct Running {
     pub resp: SocketAddr,
     pub http: SocketAddr,
+    pub admin: SocketAddr,
     pub reloader: Reloader,
     end: Option<oneshot::Sender<()>>,
     runtime: Option<Runtime>,
@@ -81,12 +93,15 @@ pub struct Running {
 impl Running {
     pub fn new(text: &str, set: impl FnOnce(DecideServer) -> DecideServer) -> Self {
         let config = Config::parse("test.yaml", text).unwrap();
-        let mut server = set(DecideServer::new(
-            DecideLimits::new(&config, &DecisionTime::system()).unwrap(),
-        ));
+        let limits = DecideLimits::new(&config, &DecisionTime::system()).unwrap();
+        Self::of(set(DecideServer::new(limits)))
+    }
+
+    pub fn of(mut server: DecideServer) -> Self {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let resp = server.listen(Door::Resp, free).unwrap();
         let http = server.listen(Door::Http, free).unwrap();
+        let admin = server.listen(Door::Admin, free).unwrap();
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().unwrap();
         let (end, ended) = oneshot::channel();
@@ -96,6 +111,7 @@ impl Running {
         Self {
             resp,
             http,
+            admin,
             reloader,
             end,
             runtime,
@@ -110,17 +126,21 @@ impl Running {
     /// Sends bytes to the door of RESP, says that no more will come, and returns all answers.
     pub fn resp(&self, input: &[u8]) -> String {
         let mut stream = connect(self.resp);
-        stream.write_all(input).unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
+        // The server may close before it has read everything.
+        let _ = stream.write_all(input);
+        let _ = stream.shutdown(Shutdown::Write);
         rest(stream)
     }
 
     /// Sends a request that says `connection: close`, and returns the answer.
     pub fn http(&self, request: &str) -> String {
-        let mut stream = connect(self.http);
-        // The server may answer before it has read everything.
-        let _ = stream.write_all(request.as_bytes());
-        rest(stream)
+        answer(self.http, request)
+    }
+
+    /// Asks the door of operators, and returns the answer.
+    pub fn admin(&self, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        answer(self.admin, &request)
     }
 }
 
@@ -131,6 +151,14 @@ impl Drop for Running {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Sends a request, and returns the answer.
+pub fn answer(address: SocketAddr, request: &str) -> String {
+    let mut stream = connect(address);
+    // The server may answer before it has read everything.
+    let _ = stream.write_all(request.as_bytes());
+    rest(stream)
 }
 
 /// Reads until the server closes.

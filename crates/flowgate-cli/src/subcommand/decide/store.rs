@@ -1,0 +1,79 @@
+//! The store that several servers share.
+
+use std::time::Duration;
+
+use clap::Args;
+use flowgate_fleet::{Fleet, FleetError};
+use tokio::time::timeout;
+
+use crate::exit::{Refusal, complain};
+
+/// The first connection usually takes less.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// Arguments about the store.
+#[derive(Args, Debug)]
+pub(super) struct Store {
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "Share the limits in this store: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]; several times with --sentinel or --cluster"
+    )]
+    store: Vec<String>,
+
+    /// Follow the primary of this name; the sentinels are at --store
+    #[arg(
+        long,
+        value_name = "PRIMARY",
+        requires = "store",
+        conflicts_with = "cluster"
+    )]
+    sentinel: Option<String>,
+
+    /// The servers at --store are a cluster's
+    #[arg(long, requires = "store")]
+    cluster: bool,
+
+    /// How many servers share the store: each admits its part while the store is away
+    #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+}
+
+impl Store {
+    /// Begins to connect. `None` if the limits are in memory.
+    pub(super) fn open(&self) -> Result<Option<Fleet>, Refusal> {
+        let builder = match (&*self.store, &self.sentinel, self.cluster) {
+            ([], ..) => return Ok(None),
+            (sentinels, Some(primary), _) => Fleet::sentinel(sentinels, primary),
+            (servers, None, true) => Fleet::cluster(servers),
+            ([url], None, false) => Fleet::redis(url),
+            _ => {
+                return Err(Refusal::usage(
+                    "several --store need --sentinel PRIMARY, or --cluster",
+                ));
+            }
+        };
+        let builder = builder.map_err(wrong)?;
+        let builder = match self.nodes {
+            Some(nodes) => builder.nodes(nodes),
+            None => builder,
+        };
+        builder.open().map(Some).map_err(wrong)
+    }
+}
+
+fn wrong(error: FleetError) -> Refusal {
+    match error {
+        FleetError::Thread(_) => Refusal::could_not_run(error.to_string()),
+        error => Refusal::usage(format!("--store: {error}")),
+    }
+}
+
+/// Tells once if the store cannot be reached at the start. Metrics tell it later.
+pub(super) async fn complain_if_away(fleet: Fleet) {
+    if timeout(FIRST, fleet.ready()).await.is_err() {
+        complain(
+            &"the store does not answer; until it does, limits are decided by --nodes and `when_cut_off`",
+        );
+    }
+}

@@ -1,0 +1,256 @@
+//! Limits in a store that several servers share, and its outages.
+
+use crate::support::{Running, entries, now};
+use flowgate::ManualClock;
+use flowgate_fleet::{Fleet, LocalStore};
+use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime, Descriptor, Undecided};
+use std::time::Duration;
+
+const LIMITS: &str = "
+domain: api
+descriptors:
+  - { key: user, quota: 4/day, name: users }
+  - { key: site, quota: 4/day, when_cut_off: deny }
+  - { key: open, quota: 1/day, when_cut_off: admit }
+  - { key: shadow, quota: 1/day, when_cut_off: deny, shadow_mode: true }
+  - { key: none, rate_limit: { unit: day, requests_per_unit: 0 } }
+  - { key: free, rate_limit: { unlimited: true } }
+  - { key: pair, descriptors: [{ key: part, quota: 1/day }] }
+";
+
+/// A store in this process, and its clock.
+struct Store {
+    store: LocalStore,
+    clock: ManualClock,
+}
+
+impl Store {
+    fn new() -> Self {
+        let clock = ManualClock::new();
+        let store = LocalStore::new(&clock);
+        Self { store, clock }
+    }
+
+    fn fleet(&self) -> Fleet {
+        self.store.fleet().nodes(2).open().unwrap()
+    }
+
+    fn limits(&self, text: &str) -> DecideLimits {
+        let config = Config::parse("test.yaml", text).unwrap();
+        let time = DecisionTime::from_epoch(&self.clock);
+        DecideLimits::in_store(&config, &time, &self.fleet()).unwrap()
+    }
+
+    /// One of the servers that share this store.
+    fn server(&self) -> Running {
+        Running::of(DecideServer::new(self.limits(LIMITS)))
+    }
+}
+
+fn get(limit: &str, key: &str) -> String {
+    format!("GET /auth?limit={limit}&key={key} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or_default()
+}
+
+#[test]
+fn c1_servers_share_a_limit_at_all_doors() {
+    let store = Store::new();
+    let (one, other) = (store.server(), store.server());
+    let ask = b"FG.ASK users alice\r\n";
+    assert!(
+        one.resp(ask)
+            .starts_with("*5\r\n:0\r\n:4\r\n:3\r\n:-1\r\n:21600000\r\n")
+    );
+    assert_eq!(status(&other.http(&get("users", "alice"))), "200");
+    // What has arrived together is answered in order.
+    let told = one.resp(&[&ask[..], b"PING\r\n", b"FG.ASK users bob 4\r\n", ask, ask].concat());
+    let lines: Vec<_> = told
+        .split("*5\r\n")
+        .map(|answer| &answer[..5.min(answer.len())])
+        .collect();
+    assert_eq!(lines, ["", ":0\r\n:", ":0\r\n:", ":0\r\n:", ":1\r\n:"]);
+    assert!(
+        told.contains(":21600000\r\n+PONG\r\n*5")
+            || told.contains("+PONG\r\n*5\r\n:0\r\n:4\r\n:0\r\n")
+    );
+    let refused = other.http(&get("users", "alice"));
+    assert_eq!(status(&refused), "429");
+    assert!(refused.contains("\r\nretry-after: 21600\r\n"), "{refused}");
+    store.clock.advance(Duration::from_secs(21_600));
+    assert_eq!(status(&other.http(&get("users", "alice"))), "200");
+    let page = one.admin("/metrics");
+    assert!(page.contains("\nflowgate_store_connected 1\n"), "{page}");
+}
+
+/// A request that a store does not decide is told so, and is never said to be over a limit.
+#[test]
+fn an_outage_is_never_a_refusal() {
+    let store = Store::new();
+    let server = store.server();
+    store.store.stop();
+    // This server's share is a half of 4.
+    for expected in ["200", "200", "503", "503"] {
+        let answer = server.http(&get("users", "alice"));
+        assert_eq!(status(&answer), expected, "{answer}");
+    }
+    let answer = server.resp(b"FG.ASK users alice\r\nFG.ASK api.site a\r\nPING\r\n");
+    let outage = "-ERR the store does not answer\r\n";
+    assert_eq!(answer, format!("{outage}{outage}+PONG\r\n"));
+    let body = r#"{"domain":"api","descriptors":[{"entries":[{"key":"site","value":"a"}]}]}"#;
+    let length = body.len();
+    let post = format!(
+        "POST /json HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    let answer = server.http(&post);
+    assert_eq!(status(&answer), "503", "{answer}");
+    assert!(
+        answer.contains("\"detail\":\"the store does not answer\""),
+        "{answer}"
+    );
+    for (limit, times) in [("api.open", 3), ("api.shadow", 3), ("api.free", 3)] {
+        for _ in 0..times {
+            assert_eq!(status(&server.http(&get(limit, "a"))), "200", "{limit}");
+        }
+    }
+    let page = server.admin("/metrics");
+    for line in [
+        "flowgate_store_connected 0",
+        "flowgate_decisions_total{rule=\"api.user\",result=\"ok\"} 2",
+        "flowgate_decisions_total{rule=\"api.user\",result=\"over_limit\"} 0",
+        "flowgate_decisions_total{rule=\"api.user\",result=\"undecided\"} 3",
+        "flowgate_decisions_total{rule=\"api.site\",result=\"undecided\"} 2",
+    ] {
+        assert!(page.contains(&format!("\n{line}\n")), "{line}: {page}");
+    }
+    // A server whose store is away is still of use.
+    assert_eq!(status(&server.admin("/readyz")), "200");
+    store.store.start();
+    // It connects again by itself.
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while status(&server.http(&get("api.site", "b"))) != "200" {
+        assert!(std::time::Instant::now() < until, "it stays away");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_a_store_cannot_keep_is_told_with_its_place() {
+    let store = Store::new();
+    let time = DecisionTime::from_epoch(&store.clock);
+    let problem = |fleet: &Fleet, limit: &str| {
+        let text = format!("domain: api\ndescriptors:\n  - {{ key: user, {limit} }}\n");
+        let config = Config::parse("a.yaml", &text).unwrap();
+        let built = DecideLimits::in_store(&config, &time, fleet);
+        built.map(drop).unwrap_err().to_string()
+    };
+    let fleet = store.fleet();
+    for (limit, what) in [
+        (
+            "rate_limit: { unit: day, requests_per_unit: 1 }",
+            "a store has no windows yet: write `quota: 50/s` in place of `rate_limit`, or run without --store",
+        ),
+        (
+            "quota: 1/s, algorithm: leaky",
+            "a store has no limit of the algorithm leaky: write `algorithm: token`, or run without --store",
+        ),
+        (
+            "quota: 1/s; 5/day",
+            "a limit in a store has one quota: write two descriptors, or run without --store",
+        ),
+        (
+            "quota: 1/s, allow_override: true",
+            "a limit in a store has one quota for all keys: remove `allow_override`, or run without --store",
+        ),
+    ] {
+        assert_eq!(problem(&fleet, limit), format!("a.yaml:3:5: {what}"));
+    }
+    let alone = store.store.fleet().open().unwrap();
+    assert!(problem(&alone, "quota: 1/s").contains("add --nodes N, or write `when_cut_off: deny`"));
+    let text = "{domain: api, descriptors: [{key: user, quota: 1/s, when_cut_off: deny}]}";
+    let config = Config::parse("a.yaml", text).unwrap();
+    let problem = DecideLimits::new(&config, &time).unwrap_err().to_string();
+    assert!(
+        problem
+            .ends_with("`when_cut_off` is for limits in a store: remove it, or run with --store")
+    );
+}
+
+#[test]
+fn what_cannot_be_asked_yet_is_told() {
+    let store = Store::new();
+    let limits = store.limits(LIMITS);
+    let [user, site, free] = ["user=a", "site=a", "free=a"].map(entries);
+    let of = |entries| Descriptor {
+        entries,
+        ..Descriptor::default()
+    };
+    let several = [of(&user), of(&site)];
+    let refused = now(limits.decide("api", &several, 1)).unwrap_err();
+    assert_eq!(refused, Undecided::Several);
+    // A descriptor without a limit does not count.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let one = [of(&user), of(&free)];
+    let decision = runtime.block_on(limits.decide("api", &one, 1)).unwrap();
+    assert_eq!(
+        (decision.is_over, decision.statuses[0].remaining),
+        (false, 3)
+    );
+    let server = store.server();
+    let told = server.resp(b"CL.THROTTLE a 1 1 60\r\n");
+    assert!(
+        told.starts_with("-ERR CL.THROTTLE is in the memory of one server; "),
+        "{told}"
+    );
+    // A look takes nothing.
+    assert!(
+        server
+            .resp(b"FG.ASK users b 0\r\n")
+            .starts_with("*5\r\n:0\r\n:4\r\n:4\r\n")
+    );
+}
+
+#[test]
+fn c7_keys_of_several_values_do_not_collide() {
+    let store = Store::new();
+    let limits = store.limits(LIMITS);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    for (descriptor, is_over) in [
+        ("pair=ab part=c", false),
+        ("pair=a part=bc", false),
+        ("pair=abc part=", false),
+        ("pair= part=abc", false),
+        ("pair=ab part=c", true),
+    ] {
+        let entries = entries(descriptor);
+        let descriptors = [Descriptor {
+            entries: &entries,
+            ..Descriptor::default()
+        }];
+        let decision = runtime
+            .block_on(limits.decide("api", &descriptors, 1))
+            .unwrap();
+        assert_eq!(decision.is_over, is_over, "{descriptor}");
+    }
+}
+
+#[test]
+fn c1_a_reload_keeps_what_was_taken_from_the_store() {
+    let store = Store::new();
+    let server = store.server();
+    let ask = || server.resp(b"FG.ASK users a\r\n").starts_with("*5\r\n:0");
+    assert!(ask() && ask() && ask());
+    for (quota, more) in [("4/day", 1), ("6/day", 2)] {
+        let config = Config::parse("b.yaml", &LIMITS.replacen("4/day", quota, 1)).unwrap();
+        server.reloader.reload(&config).unwrap();
+        assert_eq!((0..9).filter(|_| ask()).count(), more, "{quota}");
+        // What was refused was known here for a second.
+        store.clock.advance(Duration::from_secs(1));
+    }
+}
