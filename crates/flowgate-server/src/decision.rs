@@ -21,6 +21,8 @@ pub struct Descriptor<'a> {
     pub entries: &'a [DescriptorEntry<'a>],
     /// The number of tokens, instead of that of the request.
     pub hits: Option<u64>,
+    /// Whether the tokens are given back instead: the newest that were taken. Nothing is if the request is refused.
+    pub is_refund: bool,
     /// A quota instead of the rule's, if the rule has `allow_override`.
     pub quota: Option<Quota>,
 }
@@ -89,6 +91,7 @@ struct Asked<'a> {
     rule: &'a Rule,
     key: Key<'a>,
     n: u64,
+    is_refund: bool,
     own: Option<Quota>,
 }
 
@@ -96,6 +99,7 @@ impl<'a> Asked<'a> {
     fn look(&self) -> Result<(), Denied> {
         match (self.rule.table(), self.n) {
             (_, 0) => Ok(()),
+            _ if self.is_refund => Ok(()),
             (Some(table), n) => table.look(&self.key, n, self.own),
             (None, n) => Err(Denied::never(n, 0)),
         }
@@ -104,6 +108,7 @@ impl<'a> Asked<'a> {
     fn take(&self) -> Result<(), Denied> {
         match (self.rule.table(), self.n) {
             (_, 0) => Ok(()),
+            _ if self.is_refund => Ok(()),
             (Some(table), n) => table.take(&self.key, n, self.own),
             (None, n) => Err(Denied::never(n, 0)),
         }
@@ -170,11 +175,19 @@ impl DecideLimits {
                 rule,
                 key: rule.key(descriptor.entries),
                 n: descriptor.hits.unwrap_or(hits),
+                is_refund: descriptor.is_refund,
                 own: descriptor.quota.filter(|_| rule.allow_override()),
             })
         };
         let asked: Vec<_> = rules.iter().zip(descriptors).map(limited).collect();
-        let mut answers = self.take_all(&asked).into_iter();
+        let answers = self.take_all(&asked);
+        let limits = asked.iter().flatten();
+        let is_over = limits.clone().zip(&answers).any(refuses);
+        if !is_over {
+            let refunds = limits.filter(|limit| limit.is_refund);
+            refunds.for_each(Asked::give_back);
+        }
+        let mut answers = answers.into_iter();
         let mut statuses = Vec::with_capacity(descriptors.len());
         for (asked, rule) in asked.iter().zip(rules) {
             statuses.push(match asked {
@@ -185,10 +198,7 @@ impl DecideLimits {
                 None => Status::free(rule),
             });
         }
-        LimitDecision {
-            is_over: statuses.iter().any(|status| status.is_over),
-            statuses,
-        }
+        LimitDecision { is_over, statuses }
     }
 
     /// Takes from all limits or from none. Returns an answer for each limit that is asked.
@@ -201,10 +211,7 @@ impl DecideLimits {
         // It guards no data that a panic could leave half changed.
         let _one_at_a_time = lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut answers: Vec<_> = limits.iter().map(|limit| limit.look()).collect();
-        let refuses = |(limit, answer): (&&Asked<'_>, &Result<(), Denied>)| {
-            answer.is_err() && !limit.rule.is_shadow()
-        };
-        if limits.iter().zip(&answers).any(refuses) {
+        if limits.iter().copied().zip(&answers).any(refuses) {
             return answers;
         }
         for place in 0..limits.len() {
@@ -213,9 +220,9 @@ impl DecideLimits {
             }
             answers[place] = limits[place].take();
             // A request for a single limit was faster, or the same key is asked twice.
-            if answers[place].is_err() && !limits[place].rule.is_shadow() {
+            if refuses((limits[place], &answers[place])) {
                 let taken = limits.iter().zip(&answers).take(place);
-                let taken = taken.filter(|(_, answer)| answer.is_ok());
+                let taken = taken.filter(|(limit, answer)| answer.is_ok() && !limit.is_refund);
                 taken.for_each(|(limit, _)| limit.give_back());
                 break;
             }
@@ -250,6 +257,7 @@ impl DecideLimits {
             rule,
             key,
             n,
+            is_refund: false,
             own: None,
         };
         Ok(asked.status(&asked.take()))
@@ -266,6 +274,10 @@ impl DecideLimits {
         let table: &Table = rule.table()?;
         Some(table.limiter(&key, |limiter| look(rule.name(), limiter)))
     }
+}
+
+fn refuses((limit, answer): (&Asked<'_>, &Result<(), Denied>)) -> bool {
+    answer.is_err() && !limit.rule.is_shadow()
 }
 
 /// Removes rules that others replace by name.

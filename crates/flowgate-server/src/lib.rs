@@ -4,6 +4,8 @@
 mod bounds;
 mod config;
 mod decision;
+mod envoy;
+mod grpc;
 mod http;
 mod limits;
 mod resp;
@@ -14,6 +16,8 @@ mod token;
 pub use bounds::ServerBounds;
 pub use config::{Config, Problem};
 pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status};
+#[doc(hidden)]
+pub use grpc::rls_answer;
 pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};
 #[doc(hidden)]
 pub use resp::resp_answers;

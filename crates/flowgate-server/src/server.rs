@@ -1,16 +1,20 @@
 //! Listeners and connections.
 
-use crate::bounds::{MAX_MESSAGE, MAX_STREAMS, ServerBounds};
+use crate::bounds::{MAX_MESSAGE, MAX_STREAMS, MAX_UNREAD, ServerBounds};
 use crate::config::{Config, Problem};
+use crate::grpc::Services;
 use crate::http::Site;
 use crate::limits::DecideLimits;
 use crate::resp::{self, Talk};
 use crate::token::Token;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::pin;
@@ -29,6 +33,8 @@ pub enum Door {
     Http,
     /// RESP2 and RESP3, of Redis.
     Resp,
+    /// gRPC over HTTP/2 without TLS: Envoy's rate limit service, health and reflection.
+    Grpc,
 }
 
 /// Limits behind doors.
@@ -251,11 +257,28 @@ async fn accept(
             continue;
         }
         let site = Arc::clone(&site);
-        let mut ending = ending.clone();
+        let ending = ending.clone();
         tokio::spawn(async move {
-            let ended = async move { _ = ending.changed().await };
+            let mut end = ending.clone();
+            let ended = async move { _ = end.changed().await };
             match door {
-                Door::Http => serve_http(stream, site, ended).await,
+                Door::Http => {
+                    let of = Arc::clone(&site);
+                    let answer = move |request| {
+                        let site = Arc::clone(&of);
+                        async move { site.answer(request).await }
+                    };
+                    serve_http(stream, &site.bounds, http(&site.bounds), answer, ended).await;
+                }
+                Door::Grpc => {
+                    let services = Arc::new(Services::new(Arc::clone(&site), ending));
+                    let answer = move |request| {
+                        let services = Arc::clone(&services);
+                        async move { services.answer(request).await }
+                    };
+                    let http2 = http(&site.bounds).http2_only();
+                    serve_http(stream, &site.bounds, http2, answer, ended).await;
+                }
                 Door::Resp => {
                     let id = place.places.next_id.fetch_add(1, Relaxed);
                     let talk = Talk::new(id, site.token.as_ref());
@@ -268,38 +291,55 @@ async fn accept(
     }
 }
 
-async fn serve_http(stream: TcpStream, site: Arc<Site>, ended: impl Future<Output = ()>) {
-    let head_time = site.bounds.head_time;
+/// Both versions of HTTP within their bounds.
+fn http(bounds: &ServerBounds) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(head_time)
+        .header_read_timeout(bounds.head_time)
         .max_buf_size(MAX_MESSAGE);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .max_send_buf_size(MAX_UNREAD)
         .keep_alive_interval(Duration::from_secs(30));
-    let is_asked = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&is_asked);
-    let answer = service_fn(move |request| {
-        seen.store(true, Relaxed);
-        let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(site.answer(request).await) }
+    builder
+}
+
+/// Answers requests of one connection.
+async fn serve_http<A, B>(
+    stream: TcpStream,
+    bounds: &ServerBounds,
+    builder: auto::Builder<TokioExecutor>,
+    answer: impl Fn(Request<Incoming>) -> A,
+    ended: impl Future<Output = ()>,
+) where
+    A: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>, Data: Send> + Send + 'static,
+{
+    let is_asked = AtomicBool::new(false);
+    let answer = service_fn(|request| {
+        is_asked.store(true, Relaxed);
+        let answer = answer(request);
+        async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
-    let mut first = pin!(sleep(head_time));
+    let mut first = pin!(sleep(bounds.head_time));
     let mut ended = pin!(ended);
     let (mut is_first, mut is_ending) = (true, false);
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,
             // Whether this is HTTP/2 is not known before some bytes are there, and nothing else limits that time.
-            () = &mut first, if is_first => match is_asked.load(Relaxed) {
-                true => is_first = false,
-                false => return,
-            },
+            () = &mut first, if is_first => {
+                is_first = false;
+                if !is_asked.load(Relaxed) {
+                    // A client that is about to ask opens another connection, and loses nothing.
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
             () = &mut ended, if !is_ending => {
                 is_ending = true;
                 connection.as_mut().graceful_shutdown();

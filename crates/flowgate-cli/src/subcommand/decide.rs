@@ -22,6 +22,8 @@ const EXPLANATION: &str = concat!(
 Examples:
   flowgate decide limits.yaml
       In another terminal: redis-cli -p 6380 FG.ASK api.user alice
+  flowgate decide limits.yaml --rls 8081 --http none --resp none
+      For Envoy alone, whose cluster is 127.0.0.1:8081.
   flowgate decide limits.yaml --check
       Print what is wrong with the file, with line and column.
 
@@ -33,6 +35,10 @@ Configuration (FILE): that of envoyproxy/ratelimit, or a quota of flowgate:
     - key: path
       value: /search
       rate_limit: { unit: second, requests_per_unit: 50 }
+
+gRPC (--rls), for Envoy:
+  envoy.service.ratelimit.v3.RateLimitService, grpc.health.v1.Health, and
+  server reflection
 
 HTTP:
   POST /json        Envoy's RateLimitRequest as JSON: 200 or 429
@@ -66,6 +72,10 @@ pub(crate) struct Decide {
     /// Check the files, and end
     #[arg(long)]
     check: bool,
+
+    /// Listen for gRPC on this address: an address, a port of 127.0.0.1, or none
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = place)]
+    rls: Place,
 
     /// Listen for HTTP on this address: an address, a port of 127.0.0.1, or none
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = place)]
@@ -125,6 +135,7 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         server = server.secret(&secret(file)?);
     }
     let doors = [
+        (Door::Grpc, "--rls", arguments.rls),
         (Door::Http, "--http", arguments.http),
         (Door::Resp, "--resp", arguments.resp),
     ];
@@ -137,12 +148,15 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         let open = server.listen(door, address);
         let open = open.map_err(|error| could_not_listen(flag, address, &error))?;
         opened.push(match door {
+            Door::Grpc => format!("gRPC on {open}"),
             Door::Http => format!("HTTP on http://{open}/"),
             _ => format!("RESP on {open}"),
         });
     }
     if opened.is_empty() {
-        return Err(Refusal::usage("no door: write --http 8080, or --resp 6380"));
+        return Err(Refusal::usage(
+            "no door: write --rls 8081, --http 8080, or --resp 6380",
+        ));
     }
     let could_not = |error| Refusal::could_not_run(format!("cannot start: {error}"));
     let mut builder = Builder::new_multi_thread();

@@ -80,10 +80,11 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
         ),
         (
             ["--http", "none", "--resp", "none"],
-            "no door: write --http 8080, or --resp 6380",
+            "no door: write --rls 8081, --http 8080, or --resp 6380",
         ),
     ] {
-        let (code, _, error) = run(&[&["decide", file.path()][..], &arguments].concat());
+        let decide = ["decide", file.path(), "--rls", "none"];
+        let (code, _, error) = run(&[&decide[..], &arguments].concat());
         assert_eq!(code, 2, "{error}");
         assert!(
             error.contains(expected) && error.lines().count() == 1,
@@ -96,7 +97,8 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
 #[test]
 fn it_answers_reads_its_file_again_and_ends() {
     let file = Limits::new("runs", GOOD);
-    let process = flowgate(&["decide", file.path(), "--http", "none", "--resp", "0"])
+    let doors = ["--rls", "0", "--http", "none", "--resp", "0"];
+    let process = flowgate(&[&["decide", file.path()][..], &doors].concat())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

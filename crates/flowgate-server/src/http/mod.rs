@@ -70,14 +70,7 @@ impl Site {
         let Some(token) = &self.token else {
             return Ok(());
         };
-        let given = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let is_it = |given: &[u8]| {
-            let given = given.split_at_checked(7);
-            given.is_some_and(|(scheme, given)| {
-                scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(given)
-            })
-        };
-        if given.is_some_and(is_it) {
+        if token.is_borne_by(head.headers.get(AUTHORIZATION)) {
             return Ok(());
         }
         let wrong = problem(

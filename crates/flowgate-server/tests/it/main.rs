@@ -3,8 +3,11 @@
 mod config;
 mod decisions;
 mod doors;
+mod envoy;
 mod examples;
+mod grpc;
 mod programs;
 mod reload;
 mod resp;
+mod rpc;
 mod support;

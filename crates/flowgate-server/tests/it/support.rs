@@ -73,6 +73,7 @@ impl Bench {
 pub struct Running {
     pub resp: SocketAddr,
     pub http: SocketAddr,
+    pub grpc: SocketAddr,
     pub reloader: Reloader,
     end: Option<oneshot::Sender<()>>,
     runtime: Option<Runtime>,
@@ -87,6 +88,7 @@ impl Running {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let resp = server.listen(Door::Resp, free).unwrap();
         let http = server.listen(Door::Http, free).unwrap();
+        let grpc = server.listen(Door::Grpc, free).unwrap();
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().unwrap();
         let (end, ended) = oneshot::channel();
@@ -96,6 +98,7 @@ impl Running {
         Self {
             resp,
             http,
+            grpc,
             reloader,
             end,
             runtime,
