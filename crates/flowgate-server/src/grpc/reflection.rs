@@ -167,7 +167,7 @@ static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
     Definitions::read(Bytes::from_static(DESCRIPTORS)).unwrap_or_default()
 });
 
-/// Answers a request. What is not known is an answer, too.
+/// Answers a request. An unknown name is an answer, too.
 pub(super) fn answer(request: ServerReflectionRequest) -> ServerReflectionResponse {
     let answer = DEFINITIONS.answer(request.question.as_ref());
     ServerReflectionResponse {

@@ -1,10 +1,11 @@
 //! The door of gRPC.
 
 use crate::rpc::{Client, DEFINITIONS, SHOULD_RATE_LIMIT, bytes, framed, json};
-use crate::support::{Bench, Running};
+use crate::support::{Bench, Running, connect};
 use flowgate_server::ServerBounds;
 use proptest::prelude::*;
 use serde_json::{Value, json as value};
+use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 const LIMITS: &str = "
@@ -329,6 +330,44 @@ fn the_time_of_the_client_is_kept() {
     let mut client = Client::new(server.grpc);
     let reply = client.endless(SHOULD_RATE_LIMIT, &[("grpc-timeout", "1H")], &good[..7]);
     assert_eq!(reply.status, Some(DEADLINE_EXCEEDED), "{reply:?}");
+}
+
+#[test]
+fn a_connection_has_bounds() {
+    let bounds = ServerBounds {
+        head_time: Duration::from_millis(50),
+        ..ServerBounds::default()
+    };
+    let server = Running::new(LIMITS, |server| server.bounds(bounds));
+    // Neither silence nor another protocol keeps a connection.
+    for sent in [
+        &b""[..],
+        b"PRI * HTTP/2.0\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+    ] {
+        let mut stream = connect(server.grpc);
+        stream.write_all(sent).unwrap();
+        // It ends, and not by the time-out of this side.
+        let ended = stream.read_to_end(&mut Vec::new());
+        assert!(!ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
+    }
+    // The first frame has the settings: pairs of a number and a value.
+    let mut stream = connect(server.grpc);
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+        .unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(head[3], 4, "SETTINGS");
+    let mut settings = vec![0; usize::from(head[2])];
+    stream.read_exact(&mut settings).unwrap();
+    let max_concurrent_streams = [0, 3, 0, 0, 4, 0];
+    assert!(
+        settings
+            .chunks(6)
+            .any(|pair| pair == max_concurrent_streams),
+        "{settings:?}"
+    );
 }
 
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
