@@ -16,13 +16,15 @@ pub struct ServerBounds {
     pub connections: usize,
     /// Connections of one IP address at all doors. More are closed. Default: 1,000.
     pub connections_per_address: usize,
+    /// Connections at [`Door::Admin`](crate::Door::Admin). The other bounds do not count them. Default: 64.
+    pub operators: usize,
     /// The time for a command or body to arrive, or answers to be read.
     ///
     /// It counts from the first byte. Default: 10 s.
     pub command_time: Duration,
-    /// The time until the head of the next HTTP/1.1 request is complete. Default: 30 s.
+    /// The time for the head of an HTTP/1.1 request to arrive. It counts from the first byte. Default: 5 s.
     pub head_time: Duration,
-    /// The time without a command after which a RESP connection is closed. Default: 5 min.
+    /// The time without a request after which a connection is closed. Default: 5 min.
     pub idle_time: Duration,
     /// The time for requests in flight when the server ends. Default: 10 s.
     pub drain_time: Duration,
@@ -33,8 +35,9 @@ impl Default for ServerBounds {
         Self {
             connections: 10_000,
             connections_per_address: 1_000,
+            operators: 64,
             command_time: Duration::from_secs(10),
-            head_time: Duration::from_secs(30),
+            head_time: Duration::from_secs(5),
             idle_time: Duration::from_secs(300),
             drain_time: Duration::from_secs(10),
         }
@@ -43,6 +46,10 @@ impl Default for ServerBounds {
 
 /// The largest command, body or head, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
+/// The most bytes of bodies that a connection may send at the same time. More wait.
+pub(crate) const MAX_BODIES: usize = 256 << 10;
+/// The largest head of an HTTP/2 request, in bytes.
+pub(crate) const MAX_HEADERS: u32 = 16 << 10;
 /// The most descriptors of a request.
 pub(crate) const MAX_DESCRIPTORS: usize = 64;
 /// The most entries of a descriptor.

@@ -1,7 +1,8 @@
 //! One question: all descriptors or none.
 
+use crate::counts::{Outcome, answered};
 use crate::limits::{DecideLimits, Key, Rule, Table, Unknown};
-use flowgate::{Denied, Limiter, Quota};
+use flowgate::{Denied, Limiter, Quota, Timestamp};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -86,6 +87,17 @@ impl<'a> Status<'a> {
     }
 }
 
+impl Status<'_> {
+    fn outcome(&self, is_request_over: bool) -> Outcome {
+        match (self.is_over, self.is_over_in_shadow) {
+            (true, _) => Outcome::Refused,
+            (_, true) => Outcome::RefusedInShadow,
+            _ if is_request_over => Outcome::NotTaken,
+            _ => Outcome::Taken,
+        }
+    }
+}
+
 /// A limit that a request asks.
 struct Asked<'a> {
     rule: &'a Rule,
@@ -166,8 +178,11 @@ impl DecideLimits {
         descriptors: &'a [Descriptor<'a>],
         hits: u64,
     ) -> LimitDecision<'a> {
+        let begun = self.time().clock().now();
         let find = |descriptor: &Descriptor<'a>| self.find(domain, descriptor.entries);
         let mut rules: Vec<_> = descriptors.iter().map(find).collect();
+        let unmatched = rules.iter().filter(|rule| rule.is_none());
+        unmatched.for_each(|_| self.counts().unmatched());
         replace(&mut rules);
         let limited = |(rule, descriptor): (&Option<&'a Rule>, &Descriptor<'a>)| {
             let rule = rule.filter(|rule| !rule.is_unlimited())?;
@@ -198,7 +213,21 @@ impl DecideLimits {
                 None => Status::free(rule),
             });
         }
+        for (asked, status) in asked.iter().zip(&statuses) {
+            if let Some(asked) = asked
+                && !asked.is_refund
+            {
+                answered(asked.rule, asked.n, status.outcome(is_over));
+            }
+        }
+        self.took(begun);
         LimitDecision { is_over, statuses }
+    }
+
+    /// Counts the time since `begun`.
+    pub(crate) fn took(&self, begun: Timestamp) {
+        let now = self.time().clock().now();
+        self.counts().took(now.saturating_duration_since(begun));
     }
 
     /// Takes from all limits or from none. Returns an answer for each limit that is asked.
@@ -249,6 +278,7 @@ impl DecideLimits {
     ///
     /// Returns [`Unknown`] if there is no such limit, or it does not have one open entry.
     pub fn ask<'a>(&'a self, name: &str, key: &'a [u8], n: u64) -> Result<Status<'a>, Unknown> {
+        let begun = self.time().clock().now();
         let (rule, key) = self.named(name, key)?;
         if rule.is_unlimited() {
             return Ok(Status::free(Some(rule)));
@@ -260,7 +290,10 @@ impl DecideLimits {
             is_refund: false,
             own: None,
         };
-        Ok(asked.status(&asked.take()))
+        let status = asked.status(&asked.take());
+        answered(rule, n, status.outcome(status.is_over));
+        self.took(begun);
+        Ok(status)
     }
 
     /// Calls `look` with a key of a limit, as [`ask`](Self::ask) finds it. `None` if it has no limiter.

@@ -3,14 +3,18 @@
 
 mod bounds;
 mod config;
+mod counts;
 mod decision;
 mod envoy;
 mod grpc;
 mod http;
 mod limits;
+mod places;
+mod reload;
 mod resp;
 mod server;
 mod throttle;
+mod tls;
 mod token;
 
 pub use bounds::ServerBounds;
@@ -19,6 +23,8 @@ pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status};
 #[doc(hidden)]
 pub use grpc::rls_answer;
 pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};
+pub use reload::Reloader;
 #[doc(hidden)]
 pub use resp::resp_answers;
-pub use server::{DecideServer, Door, Reloader};
+pub use server::{DecideServer, Door};
+pub use tls::ServerTls;

@@ -1,28 +1,29 @@
 //! Listeners and connections.
 
-use crate::bounds::{MAX_MESSAGE, MAX_STREAMS, MAX_UNREAD, ServerBounds};
-use crate::config::{Config, Problem};
+use crate::bounds::{MAX_BODIES, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS, MAX_UNREAD, ServerBounds};
+use crate::counts::ServerCounts;
 use crate::grpc::Services;
-use crate::http::Site;
+use crate::http::{Activity, Late, Running, Site, Timed, Watch};
 use crate::limits::DecideLimits;
+use crate::places::{Place, Places};
+use crate::reload::{Current, Reloader};
 use crate::resp::{self, Talk};
+use crate::tls::ServerTls;
 use crate::token::Token;
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::error::Error;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Mutex, watch};
 use tokio::time::{sleep, timeout};
 
 /// A protocol.
@@ -33,8 +34,26 @@ pub enum Door {
     Http,
     /// RESP2 and RESP3, of Redis.
     Resp,
-    /// gRPC over HTTP/2 without TLS: Envoy's rate limit service, health and reflection.
+    /// HTTP for operators: `/metrics`, `/healthz`, `/readyz` and `/config`.
+    ///
+    /// Its connections are bounded by themselves, and it answers until the last client of the other doors is gone.
+    Admin,
+    /// gRPC over HTTP/2: Envoy's rate limit service, health and reflection.
     Grpc,
+}
+
+impl Door {
+    pub(crate) const ALL: [Self; 4] = [Self::Http, Self::Resp, Self::Admin, Self::Grpc];
+
+    /// Returns the name in metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Resp => "resp",
+            Self::Admin => "admin",
+            Self::Grpc => "grpc",
+        }
+    }
 }
 
 /// Limits behind doors.
@@ -64,42 +83,22 @@ pub enum Door {
 #[must_use = "a server does nothing until it runs"]
 #[derive(Debug)]
 pub struct DecideServer {
-    limits: Arc<RwLock<Arc<DecideLimits>>>,
+    current: Arc<Current>,
     bounds: ServerBounds,
     token: Option<Token>,
     listeners: Vec<(Door, TcpListener)>,
-}
-
-/// Replaces the limits of a server that runs.
-#[derive(Clone, Debug)]
-pub struct Reloader(Arc<RwLock<Arc<DecideLimits>>>);
-
-impl Reloader {
-    /// Replaces the limits by those of another configuration. What was taken stays taken.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`Problem`], and changes nothing, if the limits cannot be kept.
-    pub fn reload(&self, config: &Config) -> Result<(), Problem> {
-        let reloaded = current(&self.0).reloaded(config)?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(reloaded);
-        Ok(())
-    }
-}
-
-fn current(limits: &RwLock<Arc<DecideLimits>>) -> Arc<DecideLimits> {
-    // A pointer is replaced in one step.
-    Arc::clone(&limits.read().unwrap_or_else(PoisonError::into_inner))
+    counts: Arc<ServerCounts>,
 }
 
 impl DecideServer {
     /// Creates a server without doors.
     pub fn new(limits: DecideLimits) -> Self {
         Self {
-            limits: Arc::new(RwLock::new(Arc::new(limits))),
+            current: Arc::new(Current::new(limits)),
             bounds: ServerBounds::default(),
             token: None,
             listeners: Vec::new(),
+            counts: Arc::new(ServerCounts::new()),
         }
     }
 
@@ -112,6 +111,12 @@ impl DecideServer {
     /// Sets a secret that every client must send: `AUTH SECRET`, or `Authorization: Bearer SECRET`.
     pub fn secret(mut self, secret: &str) -> Self {
         self.token = Some(Token::new(secret));
+        self
+    }
+
+    /// Encrypts all doors, with this certificate.
+    pub fn tls(self, tls: ServerTls) -> Self {
+        self.current.set_tls(tls);
         self
     }
 
@@ -130,7 +135,7 @@ impl DecideServer {
 
     /// Returns a handle that replaces the limits while the server runs.
     pub fn reloader(&self) -> Reloader {
-        Reloader(Arc::clone(&self.limits))
+        Reloader::new(&self.current, &self.counts)
     }
 
     /// Answers clients until `end` completes, and then those in flight, for at most [`ServerBounds::drain_time`].
@@ -144,89 +149,46 @@ impl DecideServer {
     /// Panics outside of a tokio runtime with I/O and time.
     pub async fn run(self, end: impl Future<Output = ()>) -> io::Result<()> {
         let places = Arc::new(Places::new(&self.bounds));
+        let places_of_operators = Arc::new(Places::new(&ServerBounds {
+            connections: self.bounds.operators,
+            connections_per_address: self.bounds.operators,
+            ..self.bounds.clone()
+        }));
         let (tell, ending) = watch::channel(());
+        let (tell_operators, ending_of_operators) = watch::channel(());
         let drain_time = self.bounds.drain_time;
         let site = Arc::new(Site {
-            limits: self.limits,
+            current: self.current,
             token: self.token,
             bounds: self.bounds,
+            counts: self.counts,
+            page: Mutex::default(),
+            is_ending: AtomicBool::new(false),
         });
         for (door, listener) in self.listeners {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let (site, places) = (Arc::clone(&site), Arc::clone(&places));
+            let (places, ending) = match door {
+                Door::Admin => (&places_of_operators, &ending_of_operators),
+                _ => (&places, &ending),
+            };
+            let (site, places) = (Arc::clone(&site), Arc::clone(places));
             tokio::spawn(accept(listener, door, site, places, ending.clone()));
         }
-        drop(ending);
+        drop((ending, ending_of_operators));
         end.await;
+        site.is_ending.store(true, Relaxed);
         // Ends the listeners, and each connection after what it answers now.
         drop(tell);
         let _ = timeout(drain_time, places.all_free()).await;
+        // Operators see the end.
+        drop(tell_operators);
+        let _ = timeout(LAST_LOOK, places_of_operators.all_free()).await;
         Ok(())
     }
 }
 
-/// Connections, in all and for each address.
-struct Places {
-    connections: u32,
-    per_address: usize,
-    all: Arc<Semaphore>,
-    addresses: Mutex<HashMap<IpAddr, usize>>,
-    next_id: AtomicU64,
-}
-
-/// One connection of an address.
-struct Place {
-    places: Arc<Places>,
-    address: IpAddr,
-}
-
-impl Places {
-    fn new(bounds: &ServerBounds) -> Self {
-        let connections = u32::try_from(bounds.connections).unwrap_or(u32::MAX);
-        Self {
-            connections,
-            per_address: bounds.connections_per_address,
-            all: Arc::new(Semaphore::new(connections as usize)),
-            addresses: Mutex::default(),
-            next_id: AtomicU64::new(1),
-        }
-    }
-
-    /// Counts a connection. `None` if its address has as many as it may have.
-    fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
-        let mut addresses = self
-            .addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let count = addresses.entry(address).or_insert(0);
-        if *count >= self.per_address {
-            return None;
-        }
-        *count += 1;
-        Some(Place {
-            places: Arc::clone(self),
-            address,
-        })
-    }
-
-    async fn all_free(&self) {
-        // The semaphore is never closed.
-        let _ = self.all.acquire_many(self.connections).await;
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let addresses = &self.places.addresses;
-        let mut addresses = addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = addresses.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                addresses.remove(&self.address);
-            }
-        }
-    }
-}
+/// The time for operators to read what they have asked for.
+const LAST_LOOK: Duration = Duration::from_millis(200);
 
 /// Accepts clients of one door until the server ends.
 async fn accept(
@@ -237,119 +199,168 @@ async fn accept(
     mut ending: watch::Receiver<()>,
 ) {
     loop {
-        let accepted = async {
-            let place = Arc::clone(&places.all).acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (permit, accepted) = tokio::select! {
-            accepted = accepted => accepted,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             _ = ending.changed() => return,
         };
         let Ok((stream, peer)) = accepted else {
             // Probably too many open files: some will be closed soon.
+            site.counts.accept_error();
             sleep(Duration::from_millis(10)).await;
             continue;
         };
         let Some(place) = places.take(peer.ip()) else {
+            site.counts.refused(door);
             continue;
         };
+        // Until there is room, this one and those in the system's queue wait.
+        let permit = tokio::select! {
+            permit = places.any() => permit,
+            _ = ending.changed() => return,
+        };
+        let open = site.counts.open(door);
         if stream.set_nodelay(true).is_err() {
             continue;
         }
         let site = Arc::clone(&site);
         let ending = ending.clone();
         tokio::spawn(async move {
-            let mut end = ending.clone();
-            let ended = async move { _ = end.changed().await };
-            match door {
-                Door::Http => {
-                    let of = Arc::clone(&site);
-                    let answer = move |request| {
-                        let site = Arc::clone(&of);
-                        async move { site.answer(request).await }
-                    };
-                    serve_http(stream, &site.bounds, http(&site.bounds), answer, ended).await;
-                }
-                Door::Grpc => {
-                    let services = Arc::new(Services::new(Arc::clone(&site), ending));
-                    let answer = move |request| {
-                        let services = Arc::clone(&services);
-                        async move { services.answer(request).await }
-                    };
-                    let http2 = http(&site.bounds).http2_only();
-                    serve_http(stream, &site.bounds, http2, answer, ended).await;
-                }
-                Door::Resp => {
-                    let id = place.places.next_id.fetch_add(1, Relaxed);
-                    let talk = Talk::new(id, site.token.as_ref());
-                    // A client that leaves, or that is too slow, is no concern of the server.
-                    let _ = resp::serve(stream, talk, &site, ended).await;
-                }
+            let is_late = match site.current.tls(door) {
+                None => serve(stream, door, &place, &site, ending).await,
+                Some(tls) => match timeout(site.bounds.head_time, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => serve(stream, door, &place, &site, ending).await,
+                    Ok(Err(_)) => {
+                        open.not_encrypted();
+                        false
+                    }
+                    Err(_) => true,
+                },
+            };
+            if is_late {
+                open.late();
             }
-            drop((place, permit));
+            drop((open, place, permit));
         });
     }
 }
 
-/// Both versions of HTTP within their bounds.
-fn http(bounds: &ServerBounds) -> auto::Builder<TokioExecutor> {
+/// Answers one client. Returns whether it was too slow.
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    door: Door,
+    place: &Place,
+    site: &Arc<Site>,
+    mut ending: watch::Receiver<()>,
+) -> bool {
+    let services = Services::new(site, &ending);
+    let ended = async move { _ = ending.changed().await };
+    match door {
+        Door::Http | Door::Admin => {
+            let of = Arc::clone(site);
+            let answer = move |request, running: Running| {
+                let site = Arc::clone(&of);
+                async move {
+                    let reply = site.answer(door, request, &running).await;
+                    reply.map(|body| running.until_sent(body))
+                }
+            };
+            serve_http(stream, http(), site, answer, ended).await
+        }
+        Door::Grpc => {
+            let answer = move |request, running: Running| {
+                let services = services.clone();
+                async move {
+                    let reply = services.answer(request, &running).await;
+                    reply.map(|body| running.until_sent(body))
+                }
+            };
+            serve_http(stream, http().http2_only(), site, answer, ended).await
+        }
+        Door::Resp => {
+            let talk = Talk::new(place.id(), site.token.as_ref());
+            // A client that leaves is no concern of the server.
+            let served = resp::serve(stream, talk, site, ended).await;
+            served.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
+        }
+    }
+}
+
+/// Both versions of HTTP, within their bounds.
+fn http() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(bounds.head_time)
+        .header_read_timeout(None)
         .max_buf_size(MAX_MESSAGE);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADERS)
+        .initial_stream_window_size(MAX_MESSAGE as u32)
+        .initial_connection_window_size(MAX_BODIES as u32)
         .max_send_buf_size(MAX_UNREAD)
-        .keep_alive_interval(Duration::from_secs(30));
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(20));
     builder
 }
 
-/// Answers requests of one connection.
+/// Answers requests of one connection. Returns whether the client was too slow.
 async fn serve_http<A, B>(
-    stream: TcpStream,
-    bounds: &ServerBounds,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     builder: auto::Builder<TokioExecutor>,
-    answer: impl Fn(Request<Incoming>) -> A,
+    site: &Site,
+    answer: impl Fn(Request<Incoming>, Running) -> A,
     ended: impl Future<Output = ()>,
-) where
+) -> bool
+where
     A: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Error: Into<Box<dyn Error + Send + Sync>>, Data: Send> + Send + 'static,
+    B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>, Data: Send> + Send + 'static,
 {
-    let is_asked = AtomicBool::new(false);
+    let activity = Activity::new();
+    let stream = TokioIo::new(Timed::new(stream, &activity, &site.bounds));
+    let mut watch = Watch::new(&activity, &site.bounds);
+    let end_time = site.bounds.command_time;
+    let requests = Arc::clone(&activity);
     let answer = service_fn(|request| {
-        is_asked.store(true, Relaxed);
-        let answer = answer(request);
+        let answer = answer(request, requests.request());
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
-    let mut first = pin!(sleep(bounds.head_time));
+    let mut connection = pin!(builder.serve_connection(stream, answer));
     let mut ended = pin!(ended);
-    let (mut is_first, mut is_ending) = (true, false);
-    loop {
+    let mut is_ending = false;
+    let late = loop {
         tokio::select! {
-            _ = connection.as_mut() => return,
-            // Whether this is HTTP/2 is not known before some bytes are there, and nothing else limits that time.
-            () = &mut first, if is_first => {
-                is_first = false;
-                if !is_asked.load(Relaxed) {
-                    // A client that is about to ask opens another connection, and loses nothing.
-                    connection.as_mut().graceful_shutdown();
-                }
+            biased;
+            result = connection.as_mut() => {
+                return result.is_err_and(|error| is_timeout(&*error));
             }
+            late = watch.late() => break late,
             () = &mut ended, if !is_ending => {
                 is_ending = true;
                 connection.as_mut().graceful_shutdown();
             }
         }
+    };
+    if late == Late::Request {
+        // A client of HTTP/2 is told, so that it sends nothing that is lost.
+        connection.as_mut().graceful_shutdown();
+        let _ = timeout(end_time, connection).await;
     }
+    true
+}
+
+/// Returns whether an error was caused by a stream that took too long.
+fn is_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| {
+        let stream = error.downcast_ref::<io::Error>();
+        stream.is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+    })
 }
 
 impl Site {
     pub(crate) fn limits(&self) -> Arc<DecideLimits> {
-        current(&self.limits)
+        self.current.limits()
     }
 }

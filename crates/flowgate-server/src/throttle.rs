@@ -1,6 +1,7 @@
 //! The keys of `CL.THROTTLE`: the quota is in the request.
 
-use crate::limits::DecisionTime;
+use crate::counts::Outcome;
+use crate::limits::{DecideLimits, DecisionTime};
 use flowgate::{Keyed, KeyedError, Quota, TokenBucket};
 use std::time::Duration;
 
@@ -52,5 +53,27 @@ impl Throttle {
 
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes()
+    }
+}
+
+impl DecideLimits {
+    /// Decides as [`Throttle::take`] does, and counts it. A request for no tokens is not counted.
+    pub(crate) fn throttle(
+        &self,
+        key: &[u8],
+        max_burst: u64,
+        quota: (u64, Duration),
+        n: u64,
+    ) -> Result<Throttled, KeyedError> {
+        let begun = self.time().clock().now();
+        let told = self.throttle.take(key, max_burst, quota, n)?;
+        if n > 0 {
+            self.counts().throttled(match told.is_limited {
+                true => Outcome::Refused,
+                false => Outcome::Taken,
+            });
+        }
+        self.took(begun);
+        Ok(told)
     }
 }

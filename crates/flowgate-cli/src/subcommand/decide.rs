@@ -1,5 +1,8 @@
 //! `flowgate decide`: a server that decides for other programs.
 
+mod reloads;
+mod watched;
+
 use std::fs;
 use std::io::{ErrorKind, Write, stderr};
 use std::net::SocketAddr;
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate_server::{
-    Config, DecideLimits, DecideServer, DecisionTime, Door, Problem, Reloader, ServerBounds,
+    Config, DecideLimits, DecideServer, DecisionTime, Door, Problem, ServerBounds, ServerTls,
 };
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -16,6 +19,8 @@ use tokio::sync::oneshot;
 use crate::argument::duration;
 use crate::exit::{Exit, Refusal, complain, exit_codes, print};
 use crate::{descriptors, interrupt};
+use reloads::{Certificate, Reloads};
+use watched::Watched;
 
 const EXPLANATION: &str = concat!(
     "\
@@ -54,8 +59,10 @@ RESP, for clients of Redis:
                     refused 0 or 1, limit, remaining, milliseconds until a
                     retry (or -1), milliseconds until full
 
-SIGHUP reads the files again: what was taken stays taken, and a file with a
-mistake changes nothing. Ctrl-C or SIGTERM answers what has arrived, and ends.
+For operators (--admin): GET /metrics of Prometheus, /config, /healthz, /readyz.
+
+The files are read again when they change, and at SIGHUP: what was taken stays
+taken, and a file with a mistake changes nothing. So is a certificate. Ctrl-C or SIGTERM answers what has arrived, and ends.
 
 ",
     exit_codes!()
@@ -85,9 +92,25 @@ pub(crate) struct Decide {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6380", value_parser = place)]
     resp: Place,
 
+    /// Listen for operators on this address: an address, a port of 127.0.0.1, or none
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6070", value_parser = place)]
+    admin: Place,
+
     /// Listen on addresses of a network, without encryption
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cert")]
     plain: bool,
+
+    /// Encrypt all doors with TLS, by this certificate and its chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+
+    /// The private key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+
+    /// Answer only clients whose certificates these authorities signed (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    client_ca: Option<PathBuf>,
 
     /// Answer only clients that send the first line of this file: AUTH, or a bearer token
     #[arg(long, value_name = "FILE")]
@@ -115,7 +138,9 @@ pub(crate) fn run(decide: Decide) -> Exit {
 }
 
 fn answer(arguments: &Decide) -> Result<(), Refusal> {
-    let config = Config::read(&arguments.files).map_err(refusal)?;
+    let files = Watched::new(arguments.files.clone());
+    let certificate_files = Watched::new(arguments.certificate_files());
+    let config = Config::read(files.files()).map_err(refusal)?;
     for note in config.notes() {
         complain(note);
     }
@@ -128,9 +153,21 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         drain_time: arguments.drain,
         ..ServerBounds::default()
     };
-    let most = descriptors::provide_up_to(bounds.connections as u64);
-    bounds.connections = most.map_err(Refusal::could_not_run)? as usize;
+    let wanted = (bounds.connections + bounds.operators) as u64;
+    let most = descriptors::provide_up_to(wanted).map_err(Refusal::could_not_run)? as usize;
+    bounds.operators = bounds.operators.min(most.div_ceil(4));
+    bounds.connections = bounds.connections.min((most - bounds.operators).max(1));
     let mut server = DecideServer::new(limits).bounds(bounds);
+    let certificate = arguments.certificate();
+    if let Some(Certificate {
+        cert,
+        key,
+        client_ca,
+    }) = &certificate
+    {
+        let tls = ServerTls::read(cert, key, client_ca.as_deref());
+        server = server.tls(tls.map_err(refusal)?);
+    }
     if let Some(file) = &arguments.secret_file {
         server = server.secret(&secret(file)?);
     }
@@ -138,25 +175,35 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         (Door::Grpc, "--rls", arguments.rls),
         (Door::Http, "--http", arguments.http),
         (Door::Resp, "--resp", arguments.resp),
+        (Door::Admin, "--admin", arguments.admin),
     ];
+    let mut of_clients = doors.iter().filter(|(door, ..)| *door != Door::Admin);
+    if of_clients.all(|(.., Place(address))| address.is_none()) {
+        return Err(Refusal::usage(
+            "no door: write --rls 8081, --http 8080, or --resp 6380",
+        ));
+    }
+    let scheme = if certificate.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let mut opened = Vec::new();
     for (door, flag, Place(address)) in doors {
         let Some(address) = address else {
             continue;
         };
-        check(address, flag, arguments.plain)?;
+        check(address, flag, arguments.plain || certificate.is_some())?;
         let open = server.listen(door, address);
         let open = open.map_err(|error| could_not_listen(flag, address, &error))?;
         opened.push(match door {
+            Door::Grpc if certificate.is_some() => format!("gRPC with TLS on {open}"),
             Door::Grpc => format!("gRPC on {open}"),
-            Door::Http => format!("HTTP on http://{open}/"),
+            Door::Http => format!("HTTP on {scheme}://{open}/"),
+            Door::Admin => format!("admin on {scheme}://{open}/"),
+            _ if certificate.is_some() => format!("RESP with TLS on {open}"),
             _ => format!("RESP on {open}"),
         });
-    }
-    if opened.is_empty() {
-        return Err(Refusal::usage(
-            "no door: write --rls 8081, --http 8080, or --resp 6380",
-        ));
     }
     let could_not = |error| Refusal::could_not_run(format!("cannot start: {error}"));
     let mut builder = Builder::new_multi_thread();
@@ -167,11 +214,14 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     let (tell, told) = oneshot::channel();
     // The server may have ended.
     interrupt::listen(move || _ = tell.send(()))?;
-    let reloader = server.reloader();
-    let files = arguments.files.clone();
+    let reloads = Reloads {
+        files,
+        certificate: certificate.map(|certificate| (certificate_files, certificate)),
+        reloader: server.reloader(),
+    };
     runtime
         .block_on(async {
-            on_hangup(move || reload(&files, &reloader))?;
+            reloads.begin()?;
             // A closed standard error is not a failure.
             let doors = opened.join(", ");
             let _ = writeln!(
@@ -183,38 +233,19 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         .map_err(could_not)
 }
 
-/// Reads the files again. A mistake changes nothing.
-fn reload(files: &[PathBuf], reloader: &Reloader) {
-    let reloaded = Config::read(files).and_then(|config| reloader.reload(&config).map(|()| config));
-    match reloaded {
-        Ok(config) => {
-            for note in config.notes() {
-                complain(note);
-            }
-            let _ = writeln!(stderr(), "read the files again; limits: {}", config.len());
-        }
-        Err(problem) => complain(&format!("{problem}; the limits stay as they are")),
+impl Decide {
+    fn certificate(&self) -> Option<Certificate> {
+        Some(Certificate {
+            cert: self.cert.clone()?,
+            key: self.key.clone()?,
+            client_ca: self.client_ca.clone(),
+        })
     }
-}
 
-/// Calls `act` at each SIGHUP.
-#[cfg(unix)]
-fn on_hangup(mut act: impl FnMut() + Send + 'static) -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    let mut hangups = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            tokio::task::block_in_place(&mut act);
-        }
-    });
-    Ok(())
-}
-
-/// Other systems have no such signal.
-#[cfg(not(unix))]
-fn on_hangup(_: impl FnMut() + Send + 'static) -> std::io::Result<()> {
-    Ok(())
+    fn certificate_files(&self) -> Vec<PathBuf> {
+        let files = [&self.cert, &self.key, &self.client_ca];
+        files.into_iter().flatten().cloned().collect()
+    }
 }
 
 fn describe(limits: &DecideLimits) -> String {
@@ -241,12 +272,12 @@ fn could_not_listen(flag: &str, address: SocketAddr, error: &std::io::Error) -> 
 }
 
 /// Checks that no other machine can read what is sent, or that this is wanted.
-fn check(address: SocketAddr, flag: &str, is_plain: bool) -> Result<(), Refusal> {
-    if is_plain || address.ip().is_loopback() {
+fn check(address: SocketAddr, flag: &str, is_allowed: bool) -> Result<(), Refusal> {
+    if is_allowed || address.ip().is_loopback() {
         return Ok(());
     }
     Err(Refusal::usage(format!(
-        "{flag} {address} is open to other machines, without encryption: add --plain, or listen on 127.0.0.1"
+        "{flag} {address} is open to other machines, without encryption: add --cert and --key, or --plain, or listen on 127.0.0.1"
     )))
 }
 

@@ -2,6 +2,7 @@
 
 mod problem;
 mod read;
+mod write;
 mod yaml;
 
 pub(crate) use problem::Place;

@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         }
         for key in ["detailed_metric", "value_to_metric"] {
             if self.flag(&fields, key)? {
-                let what = format!("`{key}` has no effect: this server has no metrics yet");
+                let what = format!("`{key}` has no effect: metrics have no values of requests");
                 self.notes.push(self.problem(fields.place_of(key), what));
             }
         }

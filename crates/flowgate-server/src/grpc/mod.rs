@@ -7,12 +7,12 @@ mod reflection;
 mod rls;
 
 use crate::bounds::MAX_MESSAGE;
-use crate::http::Site;
+use crate::http::{Running, Site};
 use crate::limits::DecideLimits;
 use codec::Protobuf;
 use futures_util::future::{MapOk, TryFutureExt};
 use futures_util::stream::{Stream, StreamExt};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use hyper::{Request, Response, StatusCode};
 use prost::Message;
@@ -25,7 +25,11 @@ use tonic::body::Body;
 use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
 use tonic::{Code, Status, Streaming};
 
+/// The largest message of the services that are not asked for decisions, in bytes.
+const MAX_SMALL_MESSAGE: usize = 4 << 10;
+
 /// The services of one connection.
+#[derive(Clone)]
 pub(crate) struct Services {
     site: Arc<Site>,
     /// Its sender is dropped when the server ends.
@@ -33,12 +37,19 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    pub(crate) fn new(site: Arc<Site>, ending: watch::Receiver<()>) -> Self {
-        Self { site, ending }
+    pub(crate) fn new(site: &Arc<Site>, ending: &watch::Receiver<()>) -> Self {
+        Self {
+            site: Arc::clone(site),
+            ending: ending.clone(),
+        }
     }
 
     /// Answers a request. Everything that can be wrong with it is an answer, too.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        running: &Running,
+    ) -> Response<Body> {
         if !is_grpc(request.headers()) {
             let mut reply = Response::new(Body::empty());
             *reply.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
@@ -46,20 +57,20 @@ impl Services {
         }
         let most = self.site.bounds.command_time;
         let time = request_time(request.headers()).map_or(most, |time| time.min(most));
-        let reply = match timeout(time, self.route(request)).await {
+        let reply = match timeout(time, self.route(request, running)).await {
             Ok(reply) => reply,
             Err(_) => Status::deadline_exceeded("the request did not arrive in time").into_http(),
         };
         match reply.extensions().get::<Status>().map(Status::code) {
             // tonic's status for a message that is too large, which nothing here uses otherwise.
             Some(Code::OutOfRange) => {
-                Status::resource_exhausted("the message is larger than 64 KiB").into_http()
+                Status::resource_exhausted("the message is too large").into_http()
             }
             _ => reply,
         }
     }
 
-    async fn route(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn route(&self, request: Request<Incoming>, running: &Running) -> Response<Body> {
         let path = request.uri().path();
         // Programs that watch a server have no token.
         let is_open = matches!(path, health::CHECK | health::WATCH);
@@ -72,24 +83,35 @@ impl Services {
         let ending = &self.ending;
         match path {
             rls::SHOULD_RATE_LIMIT => {
+                // The messages of a connection together are bounded: more wait, and are not read. It is never closed.
+                let length = request.body().size_hint().upper().unwrap_or(u64::MAX);
+                let length = length.min(MAX_MESSAGE as u64) as u32;
+                let mut place = running.activity().bodies.acquire_many(length).await.ok();
                 let limits = self.site.limits();
-                let decide = |request| ready(decide(&limits, &request));
-                grpc().unary(Answer(decide), request).await
+                let decide = |request| {
+                    drop(place.take());
+                    ready(decide(&limits, &request))
+                };
+                grpc(MAX_MESSAGE).unary(Answer(decide), request).await
             }
             health::CHECK => {
                 let check = |request| ready(health::check(&request, ending));
-                grpc().unary(Answer(check), request).await
+                grpc(MAX_SMALL_MESSAGE).unary(Answer(check), request).await
             }
             health::WATCH => {
                 let watch = |request| health::watch(&request, ending.clone());
-                grpc().server_streaming(Answers(watch), request).await
+                grpc(MAX_SMALL_MESSAGE)
+                    .server_streaming(Answers(watch), request)
+                    .await
             }
             reflection::V1 | reflection::V1_ALPHA => {
                 let talk = |requests: Streaming<_>| {
                     let answers = requests.map(|request| Ok(reflection::answer(request?)));
                     answers.take_until(Box::pin(health::ended(ending.clone())))
                 };
-                grpc().streaming(Answers(talk), request).await
+                grpc(MAX_SMALL_MESSAGE)
+                    .streaming(Answers(talk), request)
+                    .await
             }
             _ => Status::unimplemented("no such method").into_http(),
         }
@@ -110,12 +132,12 @@ pub fn rls_answer(limits: &DecideLimits, request: &[u8]) -> Option<Vec<u8>> {
     Some(decide(limits, &request).ok()?.encode_to_vec())
 }
 
-fn grpc<M, R>() -> Grpc<Protobuf<M, R>>
+fn grpc<M, R>(max_message: usize) -> Grpc<Protobuf<M, R>>
 where
     M: Message + Default + 'static,
     R: Message + 'static,
 {
-    Grpc::new(Protobuf::new()).max_decoding_message_size(MAX_MESSAGE)
+    Grpc::new(Protobuf::new()).max_decoding_message_size(max_message)
 }
 
 /// A function of a message, as tonic calls it.

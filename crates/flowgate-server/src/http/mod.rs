@@ -1,55 +1,78 @@
-//! The door of HTTP/1.1 and HTTP/2.
+//! The doors of HTTP/1.1 and HTTP/2: for clients, and for operators.
 
+mod admin;
 mod ask;
 mod auth;
 mod json;
 mod query;
+mod timed;
+
+pub(crate) use timed::{Activity, Late, Request as Running, Timed, Watch};
 
 use crate::bounds::{MAX_MESSAGE, ServerBounds};
+use crate::counts::ServerCounts;
 use crate::limits::{DecideLimits, Unknown};
+use crate::reload::Current;
+use crate::server::Door;
 use crate::token::Token;
 use flowgate_tower::Headers;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 type Reply = Response<Full<Bytes>>;
 
 /// What a request is answered from.
 pub(crate) struct Site {
-    pub(crate) limits: Arc<RwLock<Arc<DecideLimits>>>,
+    pub(crate) current: Arc<Current>,
     pub(crate) token: Option<Token>,
     pub(crate) bounds: ServerBounds,
+    pub(crate) counts: Arc<ServerCounts>,
+    /// The page of metrics that is being made.
+    pub(crate) page: Mutex<()>,
+    /// Connections are no longer accepted.
+    pub(crate) is_ending: AtomicBool,
 }
 
 impl Site {
     /// Answers a request. Everything that can be wrong with it is an answer, too.
-    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Reply {
+    pub(crate) async fn answer(
+        self: &Arc<Self>,
+        door: Door,
+        request: Request<Incoming>,
+        running: &Running,
+    ) -> Reply {
         let (head, body) = request.into_parts();
-        let answer = self.route(&head, body).await;
+        if door == Door::Admin {
+            return self.administer(&head).await;
+        }
+        let answer = self.route(&head, body, running).await;
         answer.unwrap_or_else(Wrong::reply)
     }
 
-    async fn route(&self, head: &Parts, body: Incoming) -> Result<Reply, Wrong> {
+    async fn route(&self, head: &Parts, body: Incoming, running: &Running) -> Result<Reply, Wrong> {
         let is_get = head.method == Method::GET || head.method == Method::HEAD;
         let is_post = head.method == Method::POST;
         match head.uri.path() {
-            "/healthz" | "/readyz" if is_get => Ok(text(StatusCode::OK, "ok\n")),
+            "/healthz" if is_get => Ok(text(StatusCode::OK, "ok\n")),
+            "/readyz" if is_get => Ok(self.readiness()),
             "/json" if is_post => {
                 self.check(head)?;
-                let body = self.body(body).await?;
+                let body = self.body(body, running).await?;
                 json::answer(&self.limits(), &body)
             }
             "/v1/ask" if is_post => {
                 self.check(head)?;
-                let body = self.body(body).await?;
+                let body = self.body(body, running).await?;
                 ask::answer(&self.limits(), &body)
             }
             "/auth" if is_get => {
@@ -80,11 +103,20 @@ impl Site {
         Err(wrong.with(WWW_AUTHENTICATE, "Bearer"))
     }
 
-    async fn body(&self, body: Incoming) -> Result<Bytes, Wrong> {
-        let body = Limited::new(body, MAX_MESSAGE).collect();
-        match timeout(self.bounds.command_time, body).await {
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(_)) => Err(problem(
+    async fn body(&self, body: Incoming, running: &Running) -> Result<Bytes, Wrong> {
+        let length = body.size_hint();
+        let most = length.upper().unwrap_or(u64::MAX).min(MAX_MESSAGE as u64);
+        let receive = async {
+            if length.lower() > most {
+                return None;
+            }
+            // The bodies of a connection together are bounded: more wait, and are not read. It is never closed.
+            let _place = running.activity().bodies.acquire_many(most as u32).await;
+            Limited::new(body, MAX_MESSAGE).collect().await.ok()
+        };
+        match timeout(self.bounds.command_time, receive).await {
+            Ok(Some(body)) => Ok(body.to_bytes()),
+            Ok(None) => Err(problem(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "the body ends early, or is larger than 64 KiB",
             )),

@@ -8,6 +8,7 @@ pub(crate) use table::{Key, Table};
 pub use time::DecisionTime;
 
 use crate::config::{Allows, Config, Descriptor, Problem, Terms, Unit};
+use crate::counts::{Answers, DecisionCounts};
 use crate::decision::DescriptorEntry;
 use crate::throttle::Throttle;
 use flowgate::Quota;
@@ -25,11 +26,14 @@ const CAPACITY: usize = 1_000_000;
 pub struct DecideLimits {
     time: DecisionTime,
     domains: HashMap<Box<str>, Tree>,
+    rules: HashMap<Box<str>, Arc<Rule>>,
     /// By id and by name. `None`: several rules have that name.
     names: HashMap<Box<str>, Option<Arc<Rule>>>,
     pub(crate) throttle: Arc<Throttle>,
     /// Held while a request takes from several limits.
     pub(crate) several: Arc<Mutex<()>>,
+    config: Arc<Config>,
+    counts: Arc<DecisionCounts>,
 }
 
 /// A limit of the configuration.
@@ -40,6 +44,7 @@ pub struct Rule {
     /// For each entry, whether its value is a part of the key.
     open: Box<[bool]>,
     table: Option<Arc<Table>>,
+    answers: Arc<Answers>,
 }
 
 impl Rule {
@@ -73,6 +78,10 @@ impl Rule {
 
     pub(crate) fn table(&self) -> Option<&Table> {
         self.table.as_deref()
+    }
+
+    pub(crate) fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     pub(crate) fn is_unlimited(&self) -> bool {
@@ -197,9 +206,12 @@ impl DecideLimits {
         let mut limits = Self {
             time,
             domains: HashMap::new(),
+            rules: HashMap::new(),
             names: HashMap::new(),
             throttle,
             several: before.map_or_else(Arc::default, |before| Arc::clone(&before.several)),
+            config: Arc::new(config.clone()),
+            counts: before.map_or_else(Arc::default, |before| Arc::clone(&before.counts)),
         };
         for domain in &config.domains {
             let mut compiler = Compiler {
@@ -229,20 +241,29 @@ impl DecideLimits {
     }
 
     fn rule_of(&self, id: &str) -> Option<&Arc<Rule>> {
-        self.names.get(id)?.as_ref()
+        self.rules.get(id)
     }
 
-    fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
-        let named = self.names.iter();
-        let named = named.filter_map(|(name, rule)| Some((name, rule.as_ref()?)));
-        // Each is there by its id, and perhaps by a name.
-        let by_id = named.filter(|(name, rule)| **name == rule.id);
-        by_id.map(|(_, rule)| rule)
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        self.rules.values()
+    }
+
+    /// Returns the configuration that was compiled.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn counts(&self) -> &DecisionCounts {
+        &self.counts
+    }
+
+    pub(crate) fn time(&self) -> &DecisionTime {
+        &self.time
     }
 
     /// Returns the number of rules.
     pub fn len(&self) -> usize {
-        self.rules().count()
+        self.rules.len()
     }
 
     /// Returns whether there is no rule.
@@ -319,14 +340,16 @@ impl Compiler<'_> {
             terms: terms.clone(),
             open: open.into(),
             table,
+            answers: before.map_or_else(Arc::default, |before| Arc::clone(&before.answers)),
         });
-        let names = &mut self.limits.names;
-        if names.insert(id.into(), Some(Arc::clone(&rule))).is_some() {
+        let rules = &mut self.limits.rules;
+        if rules.insert(id.into(), Arc::clone(&rule)).is_some() {
             let what = format!("another limit has the id `{id}`; give one of them another key");
             return Err(problem(what));
         }
-        if let Some(name) = rule.own_name().filter(|name| *name != id) {
-            match names.entry(name.into()) {
+        let own = rule.own_name().filter(|name| *name != id);
+        for name in [Some(id), own].into_iter().flatten() {
+            match self.limits.names.entry(name.into()) {
                 hash_map::Entry::Vacant(place) => _ = place.insert(Some(Arc::clone(&rule))),
                 hash_map::Entry::Occupied(mut place) => _ = place.insert(None),
             }

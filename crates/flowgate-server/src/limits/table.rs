@@ -157,6 +157,16 @@ impl Table {
         each!(self, limits => limits.capacity())
     }
 
+    /// Returns the number of keys that are not full. It reads every entry.
+    pub(crate) fn len(&self) -> usize {
+        each!(self, limits => limits.len())
+    }
+
+    /// Returns how many keys were evicted for others.
+    pub(crate) fn evicted(&self) -> u64 {
+        each!(self, limits => limits.counts().evicted)
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         each!(self, limits => limits.bytes())
     }

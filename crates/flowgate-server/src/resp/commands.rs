@@ -189,7 +189,7 @@ fn throttle(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
         return replies.error("ERR the quantity is a whole number from 0");
     };
     let quota = (count, Duration::from_secs(period));
-    match limits.throttle.take(key, max_burst, quota, n) {
+    match limits.throttle(key, max_burst, quota, n) {
         Err(error) => replies.error(&format!("ERR {error}")),
         Ok(told) => {
             let retry = told.retry_after.map_or(-1, seconds);

@@ -190,7 +190,8 @@ fn a_wrong_limit_is_named_with_its_place_and_what_to_write() {
 fn a_key_without_an_effect_here_is_reported() {
     let config = Config::parse("a.yaml", &with("quota: 1/s; detailed_metric: true")).unwrap();
     let notes: Vec<_> = config.notes().iter().map(ToString::to_string).collect();
-    let expected = "a.yaml:5:5: `detailed_metric` has no effect: this server has no metrics yet";
+    let expected =
+        "a.yaml:5:5: `detailed_metric` has no effect: metrics have no values of requests";
     assert_eq!(notes, [expected]);
 }
 

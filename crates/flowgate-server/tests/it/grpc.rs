@@ -11,11 +11,11 @@ use std::time::Duration;
 const LIMITS: &str = "
 domain: api
 descriptors:
-  - { key: user, quota: 3/day, name: users }
+  - { key: user, quota: 3/day, name: users, capacity: 100 }
   - { key: site, value: a, rate_limit: { unit: minute, requests_per_unit: 2 } }
   - { key: free, rate_limit: { unlimited: true, name: free } }
-  - { key: shadow, quota: 1/day, shadow_mode: true, name: watched }
-  - { key: own, rate_limit: { unit: hour, requests_per_unit: 1 }, allow_override: true }
+  - { key: shadow, quota: 1/day, shadow_mode: true, name: watched, capacity: 100 }
+  - { key: own, rate_limit: { unit: hour, requests_per_unit: 1 }, allow_override: true, capacity: 100 }
   - { key: closed, rate_limit: { unit: second, requests_per_unit: 0 } }
 ";
 
@@ -265,11 +265,11 @@ fn a_wrong_request_is_told_what_is_wrong() {
         (of(no_requests), INVALID_ARGUMENT, ""),
         (framed(b"\xff"), INVALID_ARGUMENT, "decode"),
         (framed(b"\x0a\x02\xff\xff"), INVALID_ARGUMENT, "UTF-8"),
-        (framed(&[0; 65_537]), RESOURCE_EXHAUSTED, "64 KiB"),
+        (framed(&[0; 65_537]), RESOURCE_EXHAUSTED, "too large"),
         (
             b"\x00\xff\xff\xff\xff".to_vec(),
             RESOURCE_EXHAUSTED,
-            "64 KiB",
+            "too large",
         ),
         (b"".to_vec(), INTERNAL, "Missing"),
         (b"\x00\x00\x00\x00\x05ab".to_vec(), INTERNAL, "EOF"),
@@ -334,8 +334,11 @@ fn the_time_of_the_client_is_kept() {
 
 #[test]
 fn a_connection_has_bounds() {
+    let time = Duration::from_millis(50);
     let bounds = ServerBounds {
-        head_time: Duration::from_millis(50),
+        head_time: time,
+        idle_time: time,
+        command_time: time,
         ..ServerBounds::default()
     };
     let server = Running::new(LIMITS, |server| server.bounds(bounds));
@@ -525,6 +528,8 @@ fn reflection_tells_services_and_files() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn any_bytes_are_answered_by_the_definition(request: Vec<u8>) {
         let bench = Bench::new(LIMITS);

@@ -1,5 +1,7 @@
 //! Tests of the configuration, the decisions and the doors.
 
+mod admin;
+mod bounds;
 mod config;
 mod decisions;
 mod doors;
@@ -11,3 +13,4 @@ mod reload;
 mod resp;
 mod rpc;
 mod support;
+mod tls;

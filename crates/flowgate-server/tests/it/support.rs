@@ -74,6 +74,7 @@ pub struct Running {
     pub resp: SocketAddr,
     pub http: SocketAddr,
     pub grpc: SocketAddr,
+    pub admin: SocketAddr,
     pub reloader: Reloader,
     end: Option<oneshot::Sender<()>>,
     runtime: Option<Runtime>,
@@ -89,6 +90,7 @@ impl Running {
         let resp = server.listen(Door::Resp, free).unwrap();
         let http = server.listen(Door::Http, free).unwrap();
         let grpc = server.listen(Door::Grpc, free).unwrap();
+        let admin = server.listen(Door::Admin, free).unwrap();
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().unwrap();
         let (end, ended) = oneshot::channel();
@@ -99,6 +101,7 @@ impl Running {
             resp,
             http,
             grpc,
+            admin,
             reloader,
             end,
             runtime,
@@ -113,17 +116,21 @@ impl Running {
     /// Sends bytes to the door of RESP, says that no more will come, and returns all answers.
     pub fn resp(&self, input: &[u8]) -> String {
         let mut stream = connect(self.resp);
-        stream.write_all(input).unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
+        // The server may close before it has read everything.
+        let _ = stream.write_all(input);
+        let _ = stream.shutdown(Shutdown::Write);
         rest(stream)
     }
 
     /// Sends a request that says `connection: close`, and returns the answer.
     pub fn http(&self, request: &str) -> String {
-        let mut stream = connect(self.http);
-        // The server may answer before it has read everything.
-        let _ = stream.write_all(request.as_bytes());
-        rest(stream)
+        answer(self.http, request)
+    }
+
+    /// Asks the door of operators, and returns the answer.
+    pub fn admin(&self, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        answer(self.admin, &request)
     }
 }
 
@@ -134,6 +141,14 @@ impl Drop for Running {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Sends a request, and returns the answer.
+pub fn answer(address: SocketAddr, request: &str) -> String {
+    let mut stream = connect(address);
+    // The server may answer before it has read everything.
+    let _ = stream.write_all(request.as_bytes());
+    rest(stream)
 }
 
 /// Reads until the server closes.

@@ -1,0 +1,203 @@
+//! What a server counts for its operators. Nothing is decided by it.
+
+mod page;
+mod seconds;
+mod stripes;
+
+pub(crate) use page::page;
+
+use crate::limits::Rule;
+use crate::server::Door;
+use seconds::Seconds;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use stripes::Stripes;
+
+/// What one limit answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The tokens were taken.
+    Taken,
+    /// The limit refused.
+    Refused,
+    /// The limit would have refused, were it not a shadow rule.
+    RefusedInShadow,
+    /// Another limit of the request refused.
+    NotTaken,
+}
+
+impl Outcome {
+    const ALL: [Self; 4] = [
+        Self::Taken,
+        Self::Refused,
+        Self::RefusedInShadow,
+        Self::NotTaken,
+    ];
+
+    /// The value of the label `result`.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Taken => "ok",
+            Self::Refused => "over_limit",
+            Self::RefusedInShadow => "over_limit_in_shadow",
+            Self::NotTaken => "not_taken",
+        }
+    }
+}
+
+/// The answers of one limit, by outcome. A reload keeps them.
+#[derive(Debug, Default)]
+pub(crate) struct Answers(Stripes<{ Outcome::ALL.len() }>);
+
+impl Answers {
+    pub(crate) fn add(&self, outcome: Outcome) {
+        self.0.add(outcome as usize, 1);
+    }
+
+    fn of(&self, outcome: Outcome) -> u64 {
+        self.0.sum(outcome as usize)
+    }
+}
+
+/// What is counted of all decisions together. A reload keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct DecisionCounts {
+    seconds: Seconds,
+    throttle: Answers,
+    /// Descriptors without a rule.
+    unmatched: Stripes<1>,
+}
+
+impl DecisionCounts {
+    pub(crate) fn took(&self, time: Duration) {
+        self.seconds.add(time);
+    }
+
+    pub(crate) fn throttled(&self, outcome: Outcome) {
+        self.throttle.add(outcome);
+    }
+
+    pub(crate) fn unmatched(&self) {
+        self.unmatched.add(0, 1);
+    }
+}
+
+/// What is counted of connections and configurations.
+#[derive(Debug)]
+pub(crate) struct ServerCounts {
+    doors: [DoorCounts; Door::ALL.len()],
+    accept_errors: AtomicU64,
+    loads: Loads,
+    /// Again, while the server ran.
+    certificates: Loads,
+    /// Since 1970.
+    loaded_at_s: AtomicU64,
+}
+
+/// Files that were read.
+#[derive(Debug, Default)]
+struct Loads {
+    good: AtomicU64,
+    bad: AtomicU64,
+}
+
+/// The connections of one door.
+#[derive(Debug, Default)]
+struct DoorCounts {
+    opened: AtomicU64,
+    closed: AtomicU64,
+    /// Closed unanswered, because their address had as many as it may have.
+    refused: AtomicU64,
+    /// Closed because the client was slow or silent.
+    late: AtomicU64,
+    /// Closed because encryption was not agreed upon.
+    not_encrypted: AtomicU64,
+}
+
+/// A connection that counts as open until it is dropped.
+pub(crate) struct Open {
+    counts: Arc<ServerCounts>,
+    door: Door,
+}
+
+impl ServerCounts {
+    /// Counts from now, with one good load.
+    pub(crate) fn new() -> Self {
+        let counts = Self {
+            doors: Default::default(),
+            accept_errors: AtomicU64::new(0),
+            loads: Loads::default(),
+            certificates: Loads::default(),
+            loaded_at_s: AtomicU64::new(0),
+        };
+        counts.loaded(true);
+        counts
+    }
+
+    fn door(&self, door: Door) -> &DoorCounts {
+        &self.doors[door as usize]
+    }
+
+    pub(crate) fn open(self: &Arc<Self>, door: Door) -> Open {
+        self.door(door).opened.fetch_add(1, Relaxed);
+        let counts = Arc::clone(self);
+        Open { counts, door }
+    }
+
+    pub(crate) fn refused(&self, door: Door) {
+        self.door(door).refused.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn accept_error(&self) {
+        self.accept_errors.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a configuration that was read.
+    pub(crate) fn loaded(&self, is_good: bool) {
+        self.loads.add(is_good);
+        if is_good {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now_s = now.unwrap_or_default().as_secs();
+            self.loaded_at_s.store(now_s, Relaxed);
+        }
+    }
+
+    /// Counts a certificate that was read.
+    pub(crate) fn certificate_loaded(&self, is_good: bool) {
+        self.certificates.add(is_good);
+    }
+}
+
+impl Loads {
+    fn add(&self, is_good: bool) {
+        let of = if is_good { &self.good } else { &self.bad };
+        of.fetch_add(1, Relaxed);
+    }
+}
+
+impl Open {
+    /// Counts the connection as closed because its client was slow or silent.
+    pub(crate) fn late(&self) {
+        self.counts.door(self.door).late.fetch_add(1, Relaxed);
+    }
+
+    /// Counts the connection as closed because encryption was not agreed upon.
+    pub(crate) fn not_encrypted(&self) {
+        let counts = self.counts.door(self.door);
+        counts.not_encrypted.fetch_add(1, Relaxed);
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.counts.door(self.door).closed.fetch_add(1, Relaxed);
+    }
+}
+
+/// Counts a request about one limit. A request for no tokens is not counted.
+pub(crate) fn answered(rule: &Rule, n: u64, outcome: Outcome) {
+    if n > 0 {
+        rule.answers().add(outcome);
+    }
+}
