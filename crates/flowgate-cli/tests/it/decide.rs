@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -104,6 +104,7 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
 struct Server {
     process: Ending,
     said: mpsc::Receiver<String>,
+    http: String,
     resp: String,
     admin: String,
 }
@@ -111,12 +112,17 @@ struct Server {
 #[cfg(unix)]
 impl Server {
     fn new(file: &Path) -> Server {
-        let arguments = "--rls none --http none --resp 0 --admin 0".split(' ');
-        let arguments: Vec<_> = arguments.collect();
-        let process = flowgate(&[&["decide", file.to_str().unwrap()][..], &arguments].concat())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Server::with(file, &[])
+    }
+
+    fn with(file: &Path, more: &[&str]) -> Server {
+        let doors = ["--rls", "0", "--http", "0", "--resp", "0", "--admin", "0"];
+        let arguments = [&["decide", file.to_str().unwrap()][..], &doors, more].concat();
+        Server::of(flowgate(&arguments))
+    }
+
+    fn of(mut command: Command) -> Server {
+        let process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut process = Ending(process);
         let lines = BufReader::new(process.0.stderr.take().unwrap()).lines();
         let (sender, said) = mpsc::channel();
@@ -128,13 +134,15 @@ impl Server {
         let listening = line(&said);
         let after = |what: &str| {
             let (_, rest) = listening.split_once(what).expect("an address");
-            let end = rest.find([';', ',', '/']).expect("more");
-            rest[..end].to_owned()
+            let begin = rest.find("127.0.0.1").expect("an address");
+            let end = begin + rest[begin..].find([';', ',', '/']).expect("more");
+            rest[begin..end].to_owned()
         };
         Server {
             process,
-            resp: after("RESP on "),
-            admin: after("admin on http://"),
+            http: after("HTTP on "),
+            resp: after("RESP "),
+            admin: after("admin on "),
             said,
         }
     }
@@ -149,13 +157,18 @@ impl Server {
     }
 
     fn loads(&self) -> [String; 2] {
+        ["ok", "error"].map(|result| {
+            let line = format!("flowgate_configuration_loads_total{{result=\"{result}\"}}");
+            self.metric(&line)
+        })
+    }
+
+    /// The value of a line of the metrics.
+    fn metric(&self, line: &str) -> String {
         let get = "GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
         let page = exchange(&self.admin, get);
-        ["ok", "error"].map(|result| {
-            let line = format!("flowgate_configuration_loads_total{{result=\"{result}\"}} ");
-            let find = |text: &str| Some(text.strip_prefix(&line)?.to_owned());
-            page.lines().find_map(find).expect("such a line")
-        })
+        let find = |text: &str| Some(text.strip_prefix(line)?.strip_prefix(' ')?.to_owned());
+        page.lines().find_map(find).expect("such a line")
     }
 }
 
@@ -238,4 +251,152 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// The memory of a process that is not swapped out.
+#[cfg(target_os = "linux")]
+fn resident_bytes(id: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let find = |line: &str| {
+        line.strip_prefix("VmRSS:")?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    };
+    let kilobytes: u64 = status.lines().find_map(find).expect("a size");
+    kilobytes * 1024
+}
+
+/// Slow, silent and rude clients: each costs a bounded amount, and others are served.
+#[cfg(target_os = "linux")]
+#[test]
+fn c9_a_flood_takes_bounded_memory_and_others_are_served() {
+    const EACH: usize = 100;
+    let file = Limits::new("flood", &GOOD.replace("3/day", "300/day"));
+    let server = Server::new(&file.0);
+    for _ in 0..10 {
+        server.ask();
+    }
+    let before = resident_bytes(server.process.0.id());
+    let large = "x".repeat(60_000);
+    let begun = format!("*2\r\n$4\r\nECHO\r\n$61000\r\n{large}");
+    let echo = format!("*2\r\n$4\r\nECHO\r\n$60000\r\n{large}\r\n");
+    let body = format!("POST /json HTTP/1.1\r\nhost: a\r\ncontent-length: 61000\r\n\r\n{large}");
+    let mut kept = Vec::new();
+    for _ in 0..EACH {
+        for (address, bytes) in [(&server.resp, &begun), (&server.http, &body)] {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(bytes.as_bytes()).unwrap();
+            kept.push(stream);
+        }
+        // It reads no answer, and sends as much as the system takes.
+        let mut stream = TcpStream::connect(&server.resp).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        while stream.write(echo.as_bytes()).is_ok() {}
+        kept.push(stream);
+    }
+    assert!(server.ask().starts_with("*5\r\n:0\r\n"));
+    let more = resident_bytes(server.process.0.id()).saturating_sub(before);
+    let most = (3 * EACH * 256 * 1024) as u64;
+    assert!(more < most, "{more} bytes for {} clients", 3 * EACH);
+    drop(kept);
+    let begun = std::time::Instant::now();
+    while server.metric("flowgate_connections{door=\"http\"}") != "0" {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "they still count"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Where the system allows few open files, connections wait for others to end.
+#[cfg(unix)]
+#[test]
+fn clients_beyond_the_open_files_of_the_process_wait() {
+    let file = Limits::new("files", GOOD);
+    let doors = "--http 0 --resp 0 --admin 0";
+    let mut shell = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_flowgate");
+    let path = file.path();
+    shell
+        .args([
+            "-c",
+            &format!("ulimit -n 64; exec {program} decide {path} {doors}"),
+        ])
+        .stdin(Stdio::null());
+    let server = Server::of(shell);
+    let mut clients: Vec<_> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&server.resp).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
+            stream.write_all(b"PING\r\n").unwrap();
+            stream
+        })
+        .collect();
+    for mut client in clients.drain(..) {
+        let mut answer = [0; 7];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"+PONG\r\n");
+        // A probe is answered, however many wait.
+        assert_ne!(server.metric("flowgate_connections{door=\"resp\"}"), "0");
+    }
+    assert_eq!(server.metric("flowgate_accept_errors_total"), "0");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_certificate_is_read_again_when_its_files_change() {
+    use rcgen::generate_simple_self_signed;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+    use std::sync::Arc;
+
+    let folder = format!("flowgate-decide-tls-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(folder));
+    fs::create_dir_all(&folder.0).unwrap();
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| folder.0.join(name));
+    let renew = || {
+        let certified = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        fs::write(&cert, certified.cert.pem()).unwrap();
+        fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
+        certified.cert
+    };
+    let old = renew();
+    let file = Limits::new("tls", GOOD);
+    let files = [cert.to_str().unwrap(), key.to_str().unwrap()];
+    let server = Server::with(&file.0, &["--cert", files[0], "--key", files[1]]);
+    let ping = |certificate: &rcgen::Certificate| {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+        let stream = TcpStream::connect(&server.resp).unwrap();
+        let mut stream = StreamOwned::new(connection, stream);
+        stream.write_all(b"PING\r\nQUIT\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    assert_eq!(ping(&old).unwrap(), "+PONG\r\n+OK\r\n");
+    let new = renew();
+    assert_eq!(server.line(), "read the certificate again");
+    assert_eq!(ping(&new).unwrap(), "+PONG\r\n+OK\r\n");
+    ping(&old).unwrap_err();
+    fs::write(&key, "no key").unwrap();
+    let line = server.line();
+    assert!(line.ends_with("; the certificate stays as it is"), "{line}");
+    assert_eq!(ping(&new).unwrap(), "+PONG\r\n+OK\r\n");
+
+    let (code, _, error) = run(&["decide", file.path(), "--cert", files[0]]);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("--key"), "{error}");
 }

@@ -22,6 +22,9 @@ pub(crate) fn page(limits: &DecideLimits, server: &ServerCounts) -> String {
 
 struct Page(String);
 
+/// One of the counts of a door.
+type CountOf = fn(&DoorCounts) -> &AtomicU64;
+
 /// Names and values.
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
@@ -92,7 +95,7 @@ impl Page {
         }
         let refused = "Connections that were closed because their address had too many.";
         let late = "Connections that were closed because the client was slow or silent.";
-        let families: [(&str, &str, fn(&DoorCounts) -> &AtomicU64); 4] = [
+        let families: [(_, _, CountOf); 4] = [
             ("", "Connections that were accepted.", |of| &of.opened),
             ("_refused", refused, |of| &of.refused),
             ("_late", late, |of| &of.late),
