@@ -315,7 +315,7 @@ fn the_time_of_the_client_is_kept() {
         request(&["user=alice"]),
     ));
     // What is decided without a wait is in time.
-    for time in ["20m", "1H", "nonsense"] {
+    for time in ["60000m", "1H", "nonsense"] {
         let reply = client.call(SHOULD_RATE_LIMIT, &[("grpc-timeout", time)], &good);
         assert_eq!(reply.status, Some(OK), "{time}");
     }
