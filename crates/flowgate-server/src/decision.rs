@@ -23,6 +23,8 @@ pub struct Descriptor<'a> {
     pub entries: &'a [DescriptorEntry<'a>],
     /// The number of tokens, instead of that of the request.
     pub hits: Option<u64>,
+    /// Whether the tokens are given back instead: the newest that were taken. Nothing is if the request is refused.
+    pub is_refund: bool,
     /// A quota instead of the rule's, if the rule has `allow_override`.
     pub quota: Option<Quota>,
 }
@@ -60,6 +62,8 @@ pub enum Undecided {
     Busy,
     /// The request asks several limits, and they are in a store.
     Several,
+    /// The request gives back to a limit in a store.
+    Refund,
 }
 
 impl fmt::Display for Undecided {
@@ -71,6 +75,7 @@ impl fmt::Display for Undecided {
             Self::Several => f.write_str(
                 "several limits in a store cannot be asked together yet; ask one, or run without --store",
             ),
+            Self::Refund => f.write_str("a limit in a store takes nothing back yet; run without --store"),
         }
     }
 }
@@ -137,6 +142,7 @@ struct Asked<'a> {
     rule: &'a Rule,
     key: Key<'a>,
     n: u64,
+    is_refund: bool,
     own: Option<Quota>,
 }
 
@@ -144,6 +150,7 @@ impl<'a> Asked<'a> {
     fn look(&self) -> Result<(), Denied> {
         match (self.rule.table(), self.n) {
             (_, 0) => Ok(()),
+            _ if self.is_refund => Ok(()),
             (Some(table), n) => table.look(&self.key, n, self.own),
             (None, n) => Err(Denied::never(n, 0)),
         }
@@ -152,6 +159,7 @@ impl<'a> Asked<'a> {
     fn take(&self) -> Result<(), Denied> {
         match (self.rule.table(), self.n) {
             (_, 0) => Ok(()),
+            _ if self.is_refund => Ok(()),
             (Some(table), n) => table.take(&self.key, n, self.own),
             (None, n) => Err(Denied::never(n, 0)),
         }
@@ -257,11 +265,19 @@ impl DecideLimits {
                 rule,
                 key: rule.key(descriptor.entries),
                 n: descriptor.hits.unwrap_or(hits),
+                is_refund: descriptor.is_refund,
                 own: descriptor.quota.filter(|_| rule.allow_override()),
             })
         };
         let asked: Vec<_> = rules.iter().zip(descriptors).map(limited).collect();
-        let mut answers = self.take_all(&asked).await?.into_iter();
+        let answers = self.take_all(&asked).await?;
+        let limits = asked.iter().flatten();
+        let is_over = limits.clone().zip(&answers).any(refuses);
+        if !is_over {
+            let refunds = limits.filter(|limit| limit.is_refund);
+            refunds.for_each(Asked::give_back);
+        }
+        let mut answers = answers.into_iter();
         let mut statuses = Vec::with_capacity(descriptors.len());
         for (asked, rule) in asked.iter().zip(rules) {
             statuses.push(match asked {
@@ -272,9 +288,10 @@ impl DecideLimits {
                 None => Status::free(rule),
             });
         }
-        let is_over = statuses.iter().any(|status| status.is_over);
         for (asked, status) in asked.iter().zip(&statuses) {
-            if let Some(asked) = asked {
+            if let Some(asked) = asked
+                && !asked.is_refund
+            {
                 answered(asked.rule, asked.n, status.outcome(is_over));
             }
         }
@@ -294,10 +311,14 @@ impl DecideLimits {
         asked: &[Option<Asked<'_>>],
     ) -> Result<Vec<Result<(), Denied>>, Undecided> {
         let limits: Vec<_> = asked.iter().flatten().collect();
+        let is_stored = |limit: &&&Asked<'_>| limit.rule.stored().is_some();
+        if limits.iter().filter(is_stored).any(|limit| limit.is_refund) {
+            return Err(Undecided::Refund);
+        }
         if let [only] = *limits {
             return Ok(vec![only.take_alone().await?]);
         }
-        if limits.iter().any(|limit| limit.rule.stored().is_some()) {
+        if limits.iter().any(|limit| is_stored(&limit)) {
             return Err(Undecided::Several);
         }
         Ok(self.take_together(&limits))
@@ -309,10 +330,7 @@ impl DecideLimits {
         // It guards no data that a panic could leave half changed.
         let _one_at_a_time = lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut answers: Vec<_> = limits.iter().map(|limit| limit.look()).collect();
-        let refuses = |(limit, answer): (&&Asked<'_>, &Result<(), Denied>)| {
-            answer.is_err() && !limit.rule.is_shadow()
-        };
-        if limits.iter().zip(&answers).any(refuses) {
+        if limits.iter().copied().zip(&answers).any(refuses) {
             return answers;
         }
         for place in 0..limits.len() {
@@ -321,9 +339,9 @@ impl DecideLimits {
             }
             answers[place] = limits[place].take();
             // A request for a single limit was faster, or the same key is asked twice.
-            if answers[place].is_err() && !limits[place].rule.is_shadow() {
+            if refuses((limits[place], &answers[place])) {
                 let taken = limits.iter().zip(&answers).take(place);
-                let taken = taken.filter(|(_, answer)| answer.is_ok());
+                let taken = taken.filter(|(limit, answer)| answer.is_ok() && !limit.is_refund);
                 taken.for_each(|(limit, _)| limit.give_back());
                 break;
             }
@@ -372,6 +390,7 @@ impl DecideLimits {
             rule,
             key,
             n,
+            is_refund: false,
             own: None,
         };
         let status = asked.status(&asked.take_alone().await?);
@@ -391,6 +410,10 @@ impl DecideLimits {
         let table = rule.table()?;
         Some(table.limiter(&key, |limiter| look(rule.name(), limiter)))
     }
+}
+
+fn refuses((limit, answer): (&Asked<'_>, &Result<(), Denied>)) -> bool {
+    answer.is_err() && !limit.rule.is_shadow()
 }
 
 /// Removes rules that others replace by name.

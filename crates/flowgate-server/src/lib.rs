@@ -5,6 +5,8 @@ mod bounds;
 mod config;
 mod counts;
 mod decision;
+mod envoy;
+mod grpc;
 mod http;
 mod limits;
 mod places;
@@ -18,6 +20,8 @@ mod token;
 pub use bounds::ServerBounds;
 pub use config::{Config, Problem};
 pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
+#[doc(hidden)]
+pub use grpc::rls_answer;
 pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};
 pub use reload::Reloader;
 #[doc(hidden)]

@@ -2,14 +2,17 @@
 
 use crate::bounds::{MAX_BODIES, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS, MAX_UNREAD, ServerBounds};
 use crate::counts::ServerCounts;
-use crate::http::{Activity, Late, Site, Timed, Watch};
+use crate::grpc::Services;
+use crate::http::{Activity, Late, Running, Site, Timed, Watch};
 use crate::limits::DecideLimits;
 use crate::places::{Place, Places};
 use crate::reload::{Current, Reloader};
 use crate::resp::{self, Talk};
 use crate::tls::ServerTls;
 use crate::token::Token;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
@@ -35,10 +38,12 @@ pub enum Door {
     ///
     /// Its connections are bounded by themselves, and it answers until the last client of the other doors is gone.
     Admin,
+    /// gRPC over HTTP/2: Envoy's rate limit service, health and reflection.
+    Grpc,
 }
 
 impl Door {
-    pub(crate) const ALL: [Self; 3] = [Self::Http, Self::Resp, Self::Admin];
+    pub(crate) const ALL: [Self; 4] = [Self::Http, Self::Resp, Self::Admin, Self::Grpc];
 
     /// Returns the name in metrics.
     pub(crate) const fn name(self) -> &'static str {
@@ -46,6 +51,7 @@ impl Door {
             Self::Http => "http",
             Self::Resp => "resp",
             Self::Admin => "admin",
+            Self::Grpc => "grpc",
         }
     }
 }
@@ -217,13 +223,12 @@ async fn accept(
             continue;
         }
         let site = Arc::clone(&site);
-        let mut ending = ending.clone();
+        let ending = ending.clone();
         tokio::spawn(async move {
-            let ended = async move { _ = ending.changed().await };
             let is_late = match site.current.tls(door) {
-                None => serve(stream, door, &place, &site, ended).await,
+                None => serve(stream, door, &place, &site, ending).await,
                 Some(tls) => match timeout(site.bounds.head_time, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => serve(stream, door, &place, &site, ended).await,
+                    Ok(Ok(stream)) => serve(stream, door, &place, &site, ending).await,
                     Ok(Err(_)) => {
                         open.not_encrypted();
                         false
@@ -245,10 +250,32 @@ async fn serve(
     door: Door,
     place: &Place,
     site: &Arc<Site>,
-    ended: impl Future<Output = ()>,
+    mut ending: watch::Receiver<()>,
 ) -> bool {
+    let services = Services::new(site, &ending);
+    let ended = async move { _ = ending.changed().await };
     match door {
-        Door::Http | Door::Admin => serve_http(stream, door, Arc::clone(site), ended).await,
+        Door::Http | Door::Admin => {
+            let of = Arc::clone(site);
+            let answer = move |request, running: Running| {
+                let site = Arc::clone(&of);
+                async move {
+                    let reply = site.answer(door, request, &running).await;
+                    reply.map(|body| running.until_sent(body))
+                }
+            };
+            serve_http(stream, http(), site, answer, ended).await
+        }
+        Door::Grpc => {
+            let answer = move |request, running: Running| {
+                let services = services.clone();
+                async move {
+                    let reply = services.answer(request, &running).await;
+                    reply.map(|body| running.until_sent(body))
+                }
+            };
+            serve_http(stream, http().http2_only(), site, answer, ended).await
+        }
         Door::Resp => {
             let talk = Talk::new(place.id(), site.token.as_ref());
             // A client that leaves is no concern of the server.
@@ -258,17 +285,8 @@ async fn serve(
     }
 }
 
-/// Returns whether the client was too slow.
-async fn serve_http(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    door: Door,
-    site: Arc<Site>,
-    ended: impl Future<Output = ()>,
-) -> bool {
-    let activity = Activity::new();
-    let stream = TokioIo::new(Timed::new(stream, &activity, &site.bounds));
-    let mut watch = Watch::new(&activity, &site.bounds);
-    let end_time = site.bounds.command_time;
+/// Both versions of HTTP, within their bounds.
+fn http() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -285,13 +303,29 @@ async fn serve_http(
         .max_send_buf_size(MAX_UNREAD)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(20));
+    builder
+}
+
+/// Answers requests of one connection. Returns whether the client was too slow.
+async fn serve_http<A, B>(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    builder: auto::Builder<TokioExecutor>,
+    site: &Site,
+    answer: impl Fn(Request<Incoming>, Running) -> A,
+    ended: impl Future<Output = ()>,
+) -> bool
+where
+    A: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>, Data: Send> + Send + 'static,
+{
+    let activity = Activity::new();
+    let stream = TokioIo::new(Timed::new(stream, &activity, &site.bounds));
+    let mut watch = Watch::new(&activity, &site.bounds);
+    let end_time = site.bounds.command_time;
     let requests = Arc::clone(&activity);
-    let answer = service_fn(move |request| {
-        let (site, running) = (Arc::clone(&site), requests.request());
-        async move {
-            let reply = site.answer(door, request, &running).await;
-            Ok::<_, Infallible>(reply.map(|body| running.until_sent(body)))
-        }
+    let answer = service_fn(|request| {
+        let answer = answer(request, requests.request());
+        async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut connection = pin!(builder.serve_connection(stream, answer));
     let mut ended = pin!(ended);

@@ -20,6 +20,7 @@ pub struct ServerTls {
     http: Arc<ServerConfig>,
     resp: Arc<ServerConfig>,
     admin: Arc<ServerConfig>,
+    grpc: Arc<ServerConfig>,
 }
 
 impl ServerTls {
@@ -58,6 +59,7 @@ impl ServerTls {
                 http: config(clients.as_ref(), &["h2", "http/1.1"])?,
                 resp: config(clients.as_ref(), &[])?,
                 admin: config(None, &["h2", "http/1.1"])?,
+                grpc: config(clients.as_ref(), &["h2"])?,
             })
         };
         configs().map_err(|error: tokio_rustls::rustls::Error| {
@@ -71,6 +73,7 @@ impl ServerTls {
             Door::Http => &self.http,
             Door::Resp => &self.resp,
             Door::Admin => &self.admin,
+            Door::Grpc => &self.grpc,
         })
     }
 }

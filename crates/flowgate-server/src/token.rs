@@ -1,3 +1,5 @@
+use hyper::header::HeaderValue;
+
 /// A secret that clients send.
 #[derive(Clone)]
 pub(crate) struct Token(Box<[u8]>);
@@ -15,6 +17,14 @@ impl Token {
             .zip(given)
             .fold(0, |all, (one, other)| all | (one ^ other));
         std::hint::black_box(differs) == 0 && self.0.len() == given.len()
+    }
+
+    /// Returns whether the value of `authorization` is `Bearer`, and this secret.
+    pub(crate) fn is_borne_by(&self, authorization: Option<&HeaderValue>) -> bool {
+        let given = authorization.and_then(|value| value.as_bytes().split_at_checked(7));
+        given.is_some_and(|(scheme, given)| {
+            scheme.eq_ignore_ascii_case(b"Bearer ") && self.is(given)
+        })
     }
 }
 

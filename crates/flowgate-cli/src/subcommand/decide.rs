@@ -31,6 +31,8 @@ Examples:
       In another terminal: redis-cli -p 6380 FG.ASK api.user alice
   flowgate decide limits.yaml --store redis://cache:6379 --nodes 4
       Share the limits with three other servers.
+  flowgate decide limits.yaml --rls 8081 --http none --resp none
+      For Envoy alone, whose cluster is 127.0.0.1:8081.
   flowgate decide limits.yaml --check
       Print what is wrong with the file, with line and column.
 
@@ -42,6 +44,10 @@ Configuration (FILE): that of envoyproxy/ratelimit, or a quota of flowgate:
     - key: path
       value: /search
       rate_limit: { unit: second, requests_per_unit: 50 }
+
+gRPC (--rls), for Envoy:
+  envoy.service.ratelimit.v3.RateLimitService, grpc.health.v1.Health, and
+  server reflection
 
 HTTP:
   POST /json        Envoy's RateLimitRequest as JSON: 200 or 429
@@ -77,6 +83,10 @@ pub(crate) struct Decide {
     /// Check the files, and end
     #[arg(long)]
     check: bool,
+
+    /// Listen for gRPC on this address: an address, a port of 127.0.0.1, or none
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081", value_parser = place)]
+    rls: Place,
 
     /// Listen for HTTP on this address: an address, a port of 127.0.0.1, or none
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = place)]
@@ -174,13 +184,16 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         server = server.secret(&secret(file)?);
     }
     let doors = [
+        (Door::Grpc, "--rls", arguments.rls),
         (Door::Http, "--http", arguments.http),
         (Door::Resp, "--resp", arguments.resp),
         (Door::Admin, "--admin", arguments.admin),
     ];
     let mut of_clients = doors.iter().filter(|(door, ..)| *door != Door::Admin);
     if of_clients.all(|(.., Place(address))| address.is_none()) {
-        return Err(Refusal::usage("no door: write --http 8080, or --resp 6380"));
+        return Err(Refusal::usage(
+            "no door: write --rls 8081, --http 8080, or --resp 6380",
+        ));
     }
     let scheme = if certificate.is_some() {
         "https"
@@ -196,6 +209,8 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         let open = server.listen(door, address);
         let open = open.map_err(|error| could_not_listen(flag, address, &error))?;
         opened.push(match door {
+            Door::Grpc if certificate.is_some() => format!("gRPC with TLS on {open}"),
+            Door::Grpc => format!("gRPC on {open}"),
             Door::Http => format!("HTTP on {scheme}://{open}/"),
             Door::Admin => format!("admin on {scheme}://{open}/"),
             _ if certificate.is_some() => format!("RESP with TLS on {open}"),

@@ -86,10 +86,11 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
         ),
         (
             ["--http", "none", "--resp", "none"],
-            "no door: write --http 8080, or --resp 6380",
+            "no door: write --rls 8081, --http 8080, or --resp 6380",
         ),
     ] {
-        let (code, _, error) = run(&[&["decide", file.path()][..], &arguments].concat());
+        let decide = ["decide", file.path(), "--rls", "none"];
+        let (code, _, error) = run(&[&decide[..], &arguments].concat());
         assert_eq!(code, 2, "{error}");
         assert!(
             error.contains(expected) && error.lines().count() == 1,
@@ -115,7 +116,7 @@ impl Server {
     }
 
     fn with(file: &Path, more: &[&str]) -> Server {
-        let doors = ["--http", "0", "--resp", "0", "--admin", "0"];
+        let doors = ["--rls", "0", "--http", "0", "--resp", "0", "--admin", "0"];
         let arguments = [&["decide", file.to_str().unwrap()][..], &doors, more].concat();
         Server::of(flowgate(&arguments))
     }

@@ -1,15 +1,14 @@
 //! `POST /json`: a `RateLimitRequest` of Envoy as JSON, answered as envoyproxy/ratelimit answers it.
 
 use super::{Reply, Wrong, json_reply, problem, undecided};
-use crate::bounds::{MAX_DESCRIPTORS, MAX_ENTRIES, MAX_ENTRY};
 use crate::config::Unit;
 use crate::decision::{Descriptor, DescriptorEntry, Status};
+use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
 use flowgate::Quota;
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 /// Names are as in JSON or as in the protocol buffer: both are valid.
 #[derive(Deserialize)]
@@ -31,6 +30,8 @@ struct OneDescriptor {
     limit: Option<Override>,
     #[serde(alias = "hitsAddend")]
     hits_addend: Option<Number>,
+    #[serde(default, alias = "isNegativeHits")]
+    is_negative_hits: bool,
 }
 
 #[derive(Deserialize)]
@@ -67,13 +68,17 @@ impl Number {
     }
 }
 
-/// Why a request is refused unread.
-type Why = String;
-
 pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
     let bad = |why: Why| problem(StatusCode::BAD_REQUEST, why);
     let request: Request = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
-    let entries = entries(&request).map_err(bad)?;
+    envoy::check(
+        &request.domain,
+        &request.descriptors,
+        |descriptor| &descriptor.entries,
+        |entry| entry.key.len() + entry.value.len(),
+    )
+    .map_err(bad)?;
+    let entries = entries(&request);
     let descriptors = descriptors(&request, &entries).map_err(bad)?;
     let hits = number(request.hits_addend.as_ref()).map_err(bad)?;
     // In a protocol buffer without presence, 0 is what is absent.
@@ -84,39 +89,18 @@ pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, 
         false => ("OK", StatusCode::OK),
         true => ("OVER_LIMIT", StatusCode::TOO_MANY_REQUESTS),
     };
-    let statuses: Vec<_> = decision.statuses.iter().map(status_json).collect();
+    let statuses = decision.statuses.iter().zip(&descriptors);
+    let statuses: Vec<_> = statuses
+        .map(|(status, descriptor)| status_json(status, descriptor.quota.as_ref()))
+        .collect();
     let value = json!({ "overallCode": code, "statuses": statuses });
     Ok(json_reply(status, &value))
 }
 
-fn entries(request: &Request) -> Result<Vec<Vec<DescriptorEntry<'_>>>, Why> {
-    if request.domain.is_empty() {
-        return Err("rate limit domain must not be empty".to_owned());
-    }
-    if request.descriptors.is_empty() {
-        return Err("rate limit descriptor list must not be empty".to_owned());
-    }
-    if request.descriptors.len() > MAX_DESCRIPTORS {
-        return Err(format!("more than {MAX_DESCRIPTORS} descriptors"));
-    }
-    let of = |descriptor: &'_ OneDescriptor| descriptor.entries.len() > MAX_ENTRIES;
-    if request.descriptors.iter().any(of) {
-        return Err(format!("more than {MAX_ENTRIES} entries in a descriptor"));
-    }
-    let all = || {
-        request
-            .descriptors
-            .iter()
-            .flat_map(|descriptor| &descriptor.entries)
-    };
-    if all().any(|entry| entry.key.len() + entry.value.len() > MAX_ENTRY) {
-        return Err("a key and its value are longer than 4 KiB".to_owned());
-    }
-    Ok(request
-        .descriptors
-        .iter()
-        .map(|descriptor| descriptor.entries.iter().map(OneEntry::entry).collect())
-        .collect())
+fn entries(request: &Request) -> Vec<Vec<DescriptorEntry<'_>>> {
+    let all = request.descriptors.iter();
+    all.map(|descriptor| descriptor.entries.iter().map(OneEntry::entry).collect())
+        .collect()
 }
 
 impl OneEntry {
@@ -136,6 +120,7 @@ fn descriptors<'a>(
         Ok(Descriptor {
             entries,
             hits: number(descriptor.hits_addend.as_ref())?,
+            is_refund: descriptor.is_negative_hits,
             quota: descriptor.limit.as_ref().map(quota).transpose()?,
         })
     };
@@ -159,49 +144,39 @@ fn quota(limit: &Override) -> Result<Quota, Why> {
         .requests_per_unit
         .get()
         .ok_or("requestsPerUnit is a whole number")?;
-    Quota::new(count, unit.length()).map_err(|error| error.to_string())
+    envoy::own_quota(count, unit)
 }
 
 /// Numbers that are 0 are left out, as in all JSON of protocol buffers.
-fn status_json(status: &Status<'_>) -> Value {
+fn status_json(status: &Status<'_>, own: Option<&Quota>) -> Value {
     let mut fields = Map::new();
     let code = if status.is_over { "OVER_LIMIT" } else { "OK" };
     fields.insert("code".to_owned(), code.into());
-    let Some(rule) = status.rule else {
-        return Value::Object(fields);
-    };
-    if let Some((requests, unit)) = rule.per_unit() {
+    if let Some(current) = envoy::current_limit(status, own) {
         let mut limit = Map::new();
-        if let Some(name) = rule.own_name() {
+        if let Some(name) = current.name {
             limit.insert("name".to_owned(), name.into());
         }
-        if requests > 0 {
-            limit.insert("requestsPerUnit".to_owned(), capped(requests).into());
+        if current.requests_per_unit > 0 {
+            limit.insert(
+                "requestsPerUnit".to_owned(),
+                current.requests_per_unit.into(),
+            );
         }
-        if let Some(unit) = unit {
+        if let Some(unit) = current.unit {
             limit.insert("unit".to_owned(), unit.name().into());
         }
         fields.insert("currentLimit".to_owned(), limit.into());
     }
     if status.remaining > 0 {
-        fields.insert("limitRemaining".to_owned(), capped(status.remaining).into());
+        let remaining = envoy::capped(status.remaining);
+        fields.insert("limitRemaining".to_owned(), remaining.into());
     }
-    let wait = match status.is_over {
-        true => status.retry_after,
-        false => Some(status.reset_after).filter(|reset| !reset.is_zero()),
-    };
-    if let Some(wait) = wait {
-        fields.insert("durationUntilReset".to_owned(), seconds(wait).into());
+    if let Some(seconds) = envoy::until_reset(status) {
+        fields.insert(
+            "durationUntilReset".to_owned(),
+            format!("{seconds}s").into(),
+        );
     }
     Value::Object(fields)
-}
-
-/// What a protocol buffer has room for.
-fn capped(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
-/// Whole seconds, rounded up: Envoy drops parts of a second.
-fn seconds(time: Duration) -> String {
-    format!("{}s", time.as_secs() + u64::from(time.subsec_nanos() > 0))
 }

@@ -7,7 +7,7 @@ mod json;
 mod query;
 mod timed;
 
-pub(crate) use timed::{Activity, Late, Timed, Watch};
+pub(crate) use timed::{Activity, Late, Request as Running, Timed, Watch};
 
 use crate::bounds::{MAX_MESSAGE, ServerBounds};
 use crate::counts::ServerCounts;
@@ -27,7 +27,6 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use timed::Request as Running;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -96,14 +95,7 @@ impl Site {
         let Some(token) = &self.token else {
             return Ok(());
         };
-        let given = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let is_it = |given: &[u8]| {
-            let given = given.split_at_checked(7);
-            given.is_some_and(|(scheme, given)| {
-                scheme.eq_ignore_ascii_case(b"Bearer ") && token.is(given)
-            })
-        };
-        if given.is_some_and(is_it) {
+        if token.is_borne_by(head.headers.get(AUTHORIZATION)) {
             return Ok(());
         }
         let wrong = problem(
@@ -176,7 +168,7 @@ fn undecided(undecided: Undecided) -> Wrong {
         Undecided::Unknown(Unknown::Name) => StatusCode::NOT_FOUND,
         Undecided::Unknown(_) => StatusCode::BAD_REQUEST,
         Undecided::Outage | Undecided::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        Undecided::Several => StatusCode::NOT_IMPLEMENTED,
+        Undecided::Several | Undecided::Refund => StatusCode::NOT_IMPLEMENTED,
     };
     problem(status, undecided.to_string())
 }

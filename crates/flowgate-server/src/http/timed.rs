@@ -21,7 +21,7 @@ pub(crate) struct Activity {
     received: AtomicUsize,
     is_http2: AtomicBool,
     /// Bytes of bodies that may be received together.
-    pub(super) bodies: Semaphore,
+    pub(crate) bodies: Semaphore,
 }
 
 /// A request that is being answered, until it is dropped.

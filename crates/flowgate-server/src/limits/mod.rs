@@ -84,8 +84,9 @@ impl Rule {
         self.terms.name.as_deref()
     }
 
+    /// Returns whether a request may name the quota of its key. Two quotas are not replaced by one.
     pub(crate) fn allow_override(&self) -> bool {
-        self.terms.allow_override
+        self.terms.allow_override && !matches!(self.terms.allows, Allows::TwoQuotas(_))
     }
 
     /// Returns the keys in memory. `None` if they are in a store, or there is nothing to keep.

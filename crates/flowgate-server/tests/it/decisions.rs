@@ -79,7 +79,7 @@ fn a_descriptor_has_its_own_hits() {
         Descriptor {
             entries: &user,
             hits: Some(2),
-            quota: None,
+            ..Descriptor::default()
         },
         Descriptor {
             entries: &site,
@@ -222,8 +222,8 @@ descriptors:
         let quota = "5/min".parse().ok();
         let descriptors = [Descriptor {
             entries: &entries,
-            hits: None,
             quota,
+            ..Descriptor::default()
         }];
         let is_admitted = |_: &i32| {
             !now(bench.limits.decide("api", &descriptors, 1))

@@ -84,6 +84,7 @@ pub fn now<T>(future: impl Future<Output = T>) -> T {
 pub struct Running {
     pub resp: SocketAddr,
     pub http: SocketAddr,
+    pub grpc: SocketAddr,
     pub admin: SocketAddr,
     pub reloader: Reloader,
     end: Option<oneshot::Sender<()>>,
@@ -101,6 +102,7 @@ impl Running {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let resp = server.listen(Door::Resp, free).unwrap();
         let http = server.listen(Door::Http, free).unwrap();
+        let grpc = server.listen(Door::Grpc, free).unwrap();
         let admin = server.listen(Door::Admin, free).unwrap();
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().unwrap();
@@ -111,6 +113,7 @@ impl Running {
         Self {
             resp,
             http,
+            grpc,
             admin,
             reloader,
             end,

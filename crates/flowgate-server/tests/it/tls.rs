@@ -117,6 +117,10 @@ fn all_doors_are_encrypted() {
     let asked = "FG.ASK users alice\r\nQUIT\r\n";
     let answer = exchange(server.resp, &certified, None, asked).unwrap();
     assert!(answer.starts_with("*5\r\n:0\r\n:3\r\n:2\r\n"), "{answer}");
+    // HTTP/2, whose first frame has the settings (4). A PING of one byte is an error, which ends the connection.
+    let broken = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x01\x06\0\0\0\0\0x";
+    let answer = exchange(server.grpc, &certified, None, broken).unwrap();
+    assert_eq!(answer.as_bytes()[3], 4, "{answer:?}");
     // Without TLS, nothing is answered but an alert.
     assert!(!server.resp(b"PING\r\n").contains("PONG"));
     assert!(!server.http(GET).contains("HTTP/1.1"));

@@ -1,0 +1,262 @@
+//! The door of gRPC: Envoy's rate limit service.
+
+mod codec;
+mod health;
+mod messages;
+mod reflection;
+mod rls;
+
+use crate::bounds::MAX_MESSAGE;
+use crate::http::{Running, Site};
+use crate::limits::DecideLimits;
+use codec::Protobuf;
+use futures_util::future::{FutureExt, MapOk, TryFutureExt};
+use futures_util::stream::{Stream, StreamExt};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use hyper::{Request, Response, StatusCode};
+use prost::Message;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tonic::body::Body;
+use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
+use tonic::{Code, Status, Streaming};
+
+/// The largest message of the services that are not asked for decisions, in bytes.
+const MAX_SMALL_MESSAGE: usize = 4 << 10;
+
+/// The services of one connection.
+#[derive(Clone)]
+pub(crate) struct Services {
+    site: Arc<Site>,
+    /// Its sender is dropped when the server ends.
+    ending: watch::Receiver<()>,
+}
+
+impl Services {
+    pub(crate) fn new(site: &Arc<Site>, ending: &watch::Receiver<()>) -> Self {
+        Self {
+            site: Arc::clone(site),
+            ending: ending.clone(),
+        }
+    }
+
+    /// Answers a request. Everything that can be wrong with it is an answer, too.
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        running: &Running,
+    ) -> Response<Body> {
+        if !is_grpc(request.headers()) {
+            let mut reply = Response::new(Body::empty());
+            *reply.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return reply;
+        }
+        let most = self.site.bounds.command_time;
+        let time = request_time(request.headers()).map_or(most, |time| time.min(most));
+        let reply = match timeout(time, self.route(request, running)).await {
+            Ok(reply) => reply,
+            Err(_) => Status::deadline_exceeded("the request did not arrive in time").into_http(),
+        };
+        match reply.extensions().get::<Status>().map(Status::code) {
+            // tonic's status for a message that is too large, which nothing here uses otherwise.
+            Some(Code::OutOfRange) => {
+                Status::resource_exhausted("the message is too large").into_http()
+            }
+            _ => reply,
+        }
+    }
+
+    async fn route(&self, request: Request<Incoming>, running: &Running) -> Response<Body> {
+        let path = request.uri().path();
+        // Programs that watch a server have no token.
+        let is_open = matches!(path, health::CHECK | health::WATCH);
+        if let Some(token) = self.site.token.as_ref().filter(|_| !is_open)
+            && !token.is_borne_by(request.headers().get(AUTHORIZATION))
+        {
+            let what = "write the metadata `authorization: Bearer TOKEN`";
+            return Status::unauthenticated(what).into_http();
+        }
+        let ending = &self.ending;
+        match path {
+            rls::SHOULD_RATE_LIMIT => {
+                // The messages of a connection together are bounded: more wait, and are not read. It is never closed.
+                let length = request.body().size_hint().upper().unwrap_or(u64::MAX);
+                let length = length.min(MAX_MESSAGE as u64) as u32;
+                let mut place = running.activity().bodies.acquire_many(length).await.ok();
+                let limits = self.site.limits();
+                let decide = |request| {
+                    drop(place.take());
+                    let limits = Arc::clone(&limits);
+                    async move { rls::answer(&limits, &request).await }
+                };
+                let decide = Answer(decide);
+                grpc(MAX_MESSAGE).unary(decide, request).await
+            }
+            health::CHECK => {
+                let check = |request| ready(health::check(&request, ending));
+                grpc(MAX_SMALL_MESSAGE).unary(Answer(check), request).await
+            }
+            health::WATCH => {
+                let watch = |request| health::watch(&request, ending.clone());
+                grpc(MAX_SMALL_MESSAGE)
+                    .server_streaming(Answers(watch), request)
+                    .await
+            }
+            reflection::V1 | reflection::V1_ALPHA => {
+                let talk = |requests: Streaming<_>| {
+                    let answers = requests.map(|request| Ok(reflection::answer(request?)));
+                    answers.take_until(Box::pin(health::ended(ending.clone())))
+                };
+                grpc(MAX_SMALL_MESSAGE)
+                    .streaming(Answers(talk), request)
+                    .await
+            }
+            _ => Status::unimplemented("no such method").into_http(),
+        }
+    }
+}
+
+/// Answers a `RateLimitRequest` by limits in memory, for tests and fuzzing. `None`: it is refused without a decision.
+#[doc(hidden)]
+pub fn rls_answer(limits: &DecideLimits, request: &[u8]) -> Option<Vec<u8>> {
+    let request = messages::RateLimitRequest::decode(request).ok()?;
+    let response = rls::answer(limits, &request).now_or_never()?;
+    Some(response.ok()?.encode_to_vec())
+}
+
+fn grpc<M, R>(max_message: usize) -> Grpc<Protobuf<M, R>>
+where
+    M: Message + Default + 'static,
+    R: Message + 'static,
+{
+    Grpc::new(Protobuf::new()).max_decoding_message_size(max_message)
+}
+
+/// A function of a message, as tonic calls it.
+struct Answer<F>(F);
+
+impl<F, A, M, R> UnaryService<M> for Answer<F>
+where
+    F: FnMut(M) -> A,
+    A: Future<Output = Result<R, Status>>,
+{
+    type Response = R;
+    type Future = MapOk<A, fn(R) -> tonic::Response<R>>;
+
+    fn call(&mut self, request: tonic::Request<M>) -> Self::Future {
+        (self.0)(request.into_inner()).map_ok(tonic::Response::new)
+    }
+}
+
+/// A function of a message, or of a stream of them, whose answers are a stream.
+struct Answers<F>(F);
+
+impl<F, A, M, R> ServerStreamingService<M> for Answers<F>
+where
+    F: FnMut(M) -> A,
+    A: Stream<Item = Result<R, Status>>,
+{
+    type Response = R;
+    type ResponseStream = A;
+    type Future = Ready<Result<tonic::Response<A>, Status>>;
+
+    fn call(&mut self, request: tonic::Request<M>) -> Self::Future {
+        ready(Ok(tonic::Response::new((self.0)(request.into_inner()))))
+    }
+}
+
+impl<F, A, M, R> StreamingService<M> for Answers<F>
+where
+    F: FnMut(Streaming<M>) -> A,
+    A: Stream<Item = Result<R, Status>>,
+{
+    type Response = R;
+    type ResponseStream = A;
+    type Future = Ready<Result<tonic::Response<A>, Status>>;
+
+    fn call(&mut self, requests: tonic::Request<Streaming<M>>) -> Self::Future {
+        ready(Ok(tonic::Response::new((self.0)(requests.into_inner()))))
+    }
+}
+
+/// Returns whether the content is `application/grpc`, perhaps with the name of a format.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let content = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
+    let rest = content.and_then(|content| content.strip_prefix(b"application/grpc"));
+    rest.is_some_and(|rest| matches!(rest, [] | [b'+' | b';', ..]))
+}
+
+/// Returns the time that the client waits: `grpc-timeout`, such as `20m` for 20 ms. `None` if there is none, or it is malformed.
+fn request_time(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.len() > 8 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let number = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(number * 3600)),
+        "M" => Some(Duration::from_secs(number * 60)),
+        "S" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_millis(number)),
+        "u" => Some(Duration::from_micros(number)),
+        "n" => Some(Duration::from_nanos(number)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_grpc, request_time};
+    use hyper::header::{HeaderMap, HeaderValue};
+    use std::time::Duration;
+
+    #[test]
+    fn times_of_clients_are_read() {
+        let read = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("grpc-timeout", HeaderValue::from_str(text).unwrap());
+            request_time(&headers)
+        };
+        let nanos = Duration::from_nanos;
+        for (text, time) in [
+            ("20m", Some(nanos(20_000_000))),
+            ("1S", Some(nanos(1_000_000_000))),
+            ("2M", Some(nanos(120_000_000_000))),
+            ("99999999H", Some(Duration::from_secs(99_999_999 * 3600))),
+            ("7u", Some(nanos(7_000))),
+            ("7n", Some(nanos(7))),
+            ("0n", Some(Duration::ZERO)),
+            ("", None),
+            ("m", None),
+            ("5", None),
+            ("5s", None),
+            ("-5m", None),
+            ("+5m", None),
+            ("123456789m", None),
+        ] {
+            assert_eq!(read(text), time, "{text}");
+        }
+    }
+
+    #[test]
+    fn content_that_is_not_grpc_is_seen() {
+        for (text, expected) in [
+            ("application/grpc", true),
+            ("application/grpc+proto", true),
+            ("application/grpc;charset=utf-8", true),
+            ("application/grpc-web", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-type", HeaderValue::from_str(text).unwrap());
+            assert_eq!(is_grpc(&headers), expected, "{text}");
+        }
+        assert!(!is_grpc(&HeaderMap::new()));
+    }
+}

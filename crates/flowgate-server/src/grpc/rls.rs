@@ -1,0 +1,180 @@
+//! `RateLimitService/ShouldRateLimit`: a request of Envoy to a decision, and the decision to a response.
+
+use super::messages::{
+    DescriptorStatus, Entry, HeaderField, ListValue, RateLimit, RateLimitOverride,
+    RateLimitRequest, RateLimitResponse, Struct, Value, WholeSeconds, code, unit,
+};
+use crate::decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
+use crate::envoy::{self, Why};
+use crate::limits::DecideLimits;
+use flowgate::Quota;
+use flowgate_tower::Headers;
+use hyper::header::{HeaderMap, RETRY_AFTER};
+use tonic::Code;
+
+pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+pub(super) const SHOULD_RATE_LIMIT: &str =
+    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// Decides.
+///
+/// # Errors
+///
+/// Returns a status if the request has no domain or no descriptors, is too large, or names a quota that cannot be kept; and if a
+/// store leaves it undecided.
+pub(super) async fn answer(
+    limits: &DecideLimits,
+    request: &RateLimitRequest,
+) -> Result<RateLimitResponse, tonic::Status> {
+    let entries = entries(request).map_err(tonic::Status::invalid_argument)?;
+    let descriptors = descriptors(request, &entries).map_err(tonic::Status::invalid_argument)?;
+    let hits = request.hits_addend.max(1);
+    let decision = limits
+        .decide(&request.domain, &descriptors, hits.into())
+        .await;
+    Ok(response(&decision.map_err(undecided)?, &descriptors))
+}
+
+/// An outage is not a refusal: the request was not decided.
+fn undecided(undecided: Undecided) -> tonic::Status {
+    let code = match undecided {
+        Undecided::Unknown(_) => Code::InvalidArgument,
+        Undecided::Outage | Undecided::Busy => Code::Unavailable,
+        Undecided::Several | Undecided::Refund => Code::Unimplemented,
+    };
+    tonic::Status::new(code, undecided.to_string())
+}
+
+/// The entries of all descriptors, one after the other.
+fn entries(request: &RateLimitRequest) -> Result<Vec<DescriptorEntry<'_>>, Why> {
+    envoy::check(
+        &request.domain,
+        &request.descriptors,
+        |descriptor| &descriptor.entries,
+        |entry| entry.key.len() + entry.value.len(),
+    )?;
+    let all = request.descriptors.iter();
+    let all = all.flat_map(|descriptor| &descriptor.entries);
+    Ok(all.map(Entry::entry).collect())
+}
+
+fn descriptors<'a>(
+    request: &RateLimitRequest,
+    entries: &'a [DescriptorEntry<'a>],
+) -> Result<Vec<Descriptor<'a>>, Why> {
+    let mut rest = entries;
+    let mut descriptors = Vec::with_capacity(request.descriptors.len());
+    for descriptor in &request.descriptors {
+        let (entries, others) = rest.split_at(descriptor.entries.len());
+        rest = others;
+        descriptors.push(Descriptor {
+            entries,
+            hits: descriptor.hits_addend,
+            is_refund: descriptor.is_negative_hits,
+            quota: descriptor.limit.as_ref().map(quota).transpose()?,
+        });
+    }
+    Ok(descriptors)
+}
+
+impl Entry {
+    fn entry(&self) -> DescriptorEntry<'_> {
+        DescriptorEntry {
+            key: &self.key,
+            value: &self.value,
+        }
+    }
+}
+
+fn quota(limit: &RateLimitOverride) -> Result<Quota, Why> {
+    let unit = unit::of(limit.unit).ok_or("the unit of a limit is not known")?;
+    envoy::own_quota(limit.requests_per_unit.into(), unit)
+}
+
+fn response(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> RateLimitResponse {
+    let statuses = decision.statuses.iter().zip(descriptors);
+    RateLimitResponse {
+        overall_code: code_of(decision.is_over),
+        statuses: statuses
+            .map(|(status, descriptor)| descriptor_status(status, descriptor.quota.as_ref()))
+            .collect(),
+        response_headers_to_add: headers(decision, descriptors),
+        dynamic_metadata: metadata(&decision.statuses),
+    }
+}
+
+const fn code_of(is_over: bool) -> i32 {
+    match is_over {
+        true => code::OVER_LIMIT,
+        false => code::OK,
+    }
+}
+
+fn descriptor_status(status: &Status<'_>, own: Option<&Quota>) -> DescriptorStatus {
+    let limit = envoy::current_limit(status, own);
+    DescriptorStatus {
+        code: code_of(status.is_over),
+        current_limit: limit.map(|limit| RateLimit {
+            requests_per_unit: limit.requests_per_unit,
+            unit: limit.unit.map_or(0, unit::number),
+            name: limit.name.unwrap_or_default().to_owned(),
+        }),
+        limit_remaining: envoy::capped(status.remaining),
+        duration_until_reset: envoy::until_reset(status).map(|seconds| WholeSeconds {
+            seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
+        }),
+    }
+}
+
+/// The fields that Envoy adds to the response for its client: of each limit that can refuse, and the time of a retry.
+fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<HeaderField> {
+    let mut headers = HeaderMap::new();
+    for (status, descriptor) in decision.statuses.iter().zip(descriptors) {
+        let Some(rule) = status.rule.filter(|rule| !rule.is_shadow()) else {
+            continue;
+        };
+        // The table knows no quota that a request names.
+        let is_own = descriptor.quota.is_some() && rule.allow_override();
+        if let Some(table) = rule.table().filter(|_| !is_own) {
+            table.limiter(&rule.key(descriptor.entries), |limiter| {
+                Headers::draft().describe(rule.name(), limiter, &mut headers);
+            });
+        }
+    }
+    if let Some(wait) = decision.retry_after() {
+        // Never 0, which would mean "now".
+        headers.insert(RETRY_AFTER, envoy::whole_seconds(wait).max(1).into());
+    }
+    let joined = headers.keys().map(|name| {
+        let values = headers.get_all(name).iter();
+        let values: Vec<_> = values.filter_map(|value| value.to_str().ok()).collect();
+        HeaderField {
+            key: name.as_str().to_owned(),
+            value: values.join(", "),
+        }
+    });
+    joined.collect()
+}
+
+/// The names of the limits that refuse, and of the shadow rules that would. `None` if there are none.
+fn metadata(statuses: &[Status<'_>]) -> Option<Struct> {
+    let names = |key: &str, is_there: fn(&Status<'_>) -> bool| {
+        let there = statuses.iter().filter(|status| is_there(status));
+        let names = there.filter_map(|status| Some(status.rule?.name()));
+        let values: Vec<_> = names.map(text).collect();
+        let list = Some(ListValue { values }).filter(|list| !list.values.is_empty())?;
+        let list = Some(list);
+        Some((key.to_owned(), Value { list, text: None }))
+    };
+    let over = names("over_limit", |status| status.is_over);
+    let shadow = names("shadow_over_limit", |status| status.is_over_in_shadow);
+    let fields = over.into_iter().chain(shadow).collect();
+    Some(Struct { fields }).filter(|metadata| !metadata.fields.is_empty())
+}
+
+fn text(text: &str) -> Value {
+    Value {
+        text: Some(text.to_owned()),
+        list: None,
+    }
+}
