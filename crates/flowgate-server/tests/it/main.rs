@@ -9,6 +9,7 @@ mod examples;
 mod programs;
 mod reload;
 mod resp;
+mod state;
 mod store;
 mod support;
 mod tls;
