@@ -81,6 +81,12 @@ impl Reloader {
         replaced
     }
 
+    /// Returns the [state](DecideLimits::state) of the current limits. Decisions that are made meanwhile may be
+    /// missing.
+    pub fn state(&self) -> Vec<u8> {
+        self.current.limits().state()
+    }
+
     fn replace(&self, config: &Config) -> Result<(), Problem> {
         let reloaded = self.current.limits().reloaded(config)?;
         let limits = &self.current.limits;

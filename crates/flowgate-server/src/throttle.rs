@@ -1,7 +1,7 @@
 //! The keys of `CL.THROTTLE`: the quota is in the request.
 
 use crate::counts::Outcome;
-use crate::limits::{DecideLimits, DecisionTime};
+use crate::limits::{DecideLimits, DecisionTime, Keys, built};
 use flowgate::{Keyed, KeyedError, Quota, TokenBucket};
 use std::time::Duration;
 
@@ -20,11 +20,10 @@ pub(crate) struct Throttled {
 }
 
 impl Throttle {
-    pub(crate) fn new(capacity: usize, time: &DecisionTime) -> Result<Self, KeyedError> {
+    pub(crate) fn new(keys: Keys<'_>, time: &DecisionTime) -> Result<Self, KeyedError> {
         // Every request names its own.
-        let keys = Keyed::token_bucket(Quota::per_second(1));
-        let keys = keys.clock(time.clock().clone()).max_waiting_keys(0);
-        Ok(Self(keys.capacity(capacity)?))
+        let builder = Keyed::token_bucket(Quota::per_second(1));
+        built(builder, keys, time).map(Self)
     }
 
     /// Takes `n` tokens of `key`, whose bucket holds `max_burst` + 1 and gains `count` in each `period`.
@@ -49,6 +48,11 @@ impl Throttle {
             retry_after: taken.err().and_then(|denied| denied.retry_after()),
             reset_after: seen.reset_after,
         })
+    }
+
+    /// Returns what is known about the keys.
+    pub(crate) fn export(&self) -> Vec<u8> {
+        self.0.export()
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -1,6 +1,7 @@
 //! `flowgate decide`: a server that decides for other programs.
 
 mod reloads;
+mod state;
 mod store;
 mod watched;
 
@@ -119,6 +120,10 @@ pub(crate) struct Decide {
     #[command(flatten)]
     store: Store,
 
+    /// Write what was taken to this file at the end, and begin with it
+    #[arg(long, value_name = "FILE", conflicts_with = "store")]
+    state: Option<PathBuf>,
+
     /// Answer only clients that send the first line of this file: AUTH, or a bearer token
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -152,12 +157,20 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         complain(note);
     }
     let (time, fleet) = (DecisionTime::system(), arguments.store.open()?);
-    let limits = match &fleet {
-        Some(fleet) => DecideLimits::in_store(&config, &time, fleet),
-        None => DecideLimits::new(&config, &time),
+    let state = match &arguments.state {
+        Some(file) => state::read(file)?,
+        None => None,
+    };
+    let limits = match (&fleet, &state) {
+        (Some(fleet), _) => DecideLimits::in_store(&config, &time, fleet),
+        (None, Some(state)) => DecideLimits::restored(&config, &time, state),
+        (None, None) => DecideLimits::new(&config, &time),
     };
     let limits = limits.map_err(refusal)?;
-    let what = describe(&limits);
+    let mut what = describe(&limits);
+    if state.is_some() {
+        what.push_str(", with what was taken before");
+    }
     if arguments.check {
         return print(&format!("ok: {what}\n"));
     }
@@ -217,6 +230,10 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
             _ => format!("RESP on {open}"),
         });
     }
+    if let Some(file) = &arguments.state {
+        state::remove(file)?;
+    }
+    let reloader = server.reloader();
     let could_not = |error| Refusal::could_not_run(format!("cannot start: {error}"));
     let mut builder = Builder::new_multi_thread();
     if let Some(threads) = arguments.threads {
@@ -229,7 +246,7 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     let reloads = Reloads {
         files,
         certificate: certificate.map(|certificate| (certificate_files, certificate)),
-        reloader: server.reloader(),
+        reloader: reloader.clone(),
     };
     runtime
         .block_on(async {
@@ -245,7 +262,13 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
             );
             server.run(async { drop(told.await) }).await
         })
-        .map_err(could_not)
+        .map_err(could_not)?;
+    if let Some(file) = &arguments.state {
+        // Nothing is decided any more.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        state::write(file, &reloader.state())?;
+    }
+    Ok(())
 }
 
 impl Decide {

@@ -474,3 +474,50 @@ fn a_store_that_cannot_be_used_is_told_in_one_line() {
     ]);
     assert_eq!((code, output.as_str()), (0, "ok: 1 limit in the store\n"));
 }
+
+/// Ends a server as a service manager does, and waits for it.
+#[cfg(unix)]
+fn end(mut server: Server) -> Option<i32> {
+    crate::support::signal(server.process.0.id(), "-TERM");
+    server.process.0.wait().unwrap().code()
+}
+
+#[cfg(unix)]
+#[test]
+fn c1_a_planned_restart_goes_on_with_what_was_taken() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let file = Limits::new("restart", GOOD);
+    let state = Limits::new("restart-state", "");
+    fs::remove_file(&state.0).unwrap();
+    let start = || Server::with(&file.0, &["--state", state.path()]);
+    let server = start();
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:2\r\n"));
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:1\r\n"));
+    // A connection that is open does not delay the end, and changes nothing after it.
+    let mut kept = TcpStream::connect(&server.resp).unwrap();
+    kept.write_all(b"FG.ASK api.user b\r\n").unwrap();
+    kept.read_exact(&mut [0; 4]).unwrap();
+    assert_eq!(end(server), Some(0));
+    let mode = fs::metadata(&state.0).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let server = start();
+    assert!(!state.0.exists(), "a state is used once");
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:0\r\n"));
+    assert!(server.ask().starts_with("*5\r\n:1\r\n:3\r\n:0\r\n"));
+    let asked = exchange(&server.resp, "FG.ASK api.user b 0\r\nQUIT\r\n");
+    assert!(asked.starts_with("*5\r\n:0\r\n:3\r\n:2\r\n"), "{asked}");
+    // An end that was not planned leaves none.
+    drop(server);
+    assert!(!state.0.exists());
+    assert!(start().ask().starts_with("*5\r\n:0\r\n:3\r\n:2\r\n"));
+
+    fs::write(&state.0, "damaged").unwrap();
+    let (code, _, error) = run(&["decide", file.path(), "--check", "--state", state.path()]);
+    assert_eq!(code, 1);
+    assert_eq!(
+        error,
+        "flowgate: the state: damaged, or of another version; remove it to begin with full limits\n"
+    );
+}

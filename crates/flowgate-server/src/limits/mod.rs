@@ -1,25 +1,29 @@
 //! Compiled rules.
 
+mod state;
 mod stored;
 mod table;
 mod time;
 mod tree;
 
 pub(crate) use stored::Stored;
-pub(crate) use table::{Key, Table};
+pub(crate) use table::{Key, Keys, Table, built};
 pub use time::DecisionTime;
 
 use crate::config::{Allows, Config, Descriptor, Problem, Terms, Unit};
 use crate::counts::{Answers, DecisionCounts};
 use crate::decision::DescriptorEntry;
 use crate::throttle::Throttle;
-use flowgate::Quota;
+use flowgate::{KeyedError, Quota};
 use flowgate_fleet::Fleet;
+use state::{Exports, StateWriter};
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::sync::{Arc, Mutex};
 use tree::{Node, Tree};
 
+/// The command, and the name of its keys in a state.
+const THROTTLE: &str = "CL.THROTTLE";
 /// The keys of a limit without `capacity`.
 const CAPACITY: usize = 1_000_000;
 
@@ -103,6 +107,10 @@ impl Rule {
             RuleState::Store(stored) => Some(stored),
             _ => None,
         }
+    }
+
+    fn shape(&self) -> String {
+        shape(&self.id, &self.terms, &self.open)
     }
 
     pub(crate) fn answers(&self) -> &Answers {
@@ -191,9 +199,61 @@ impl DecideLimits {
     ///
     /// Returns a [`Problem`] if a limit cannot be kept: a quota out of range, or not enough memory for its keys.
     pub fn new(config: &Config, time: &DecisionTime) -> Result<Self, Problem> {
-        let throttle = Throttle::new(CAPACITY, time)
-            .map_err(|error| Problem::new("CL.THROTTLE", None, error.to_string()))?;
-        Self::compile(config, time.clone(), None, Arc::new(throttle), None)
+        let keys = Keys::None { capacity: CAPACITY };
+        Self::compile(config, time, None, throttle(keys, time)?, &Before::Nothing)
+    }
+
+    /// Compiles a configuration, and goes on with a [state](Self::state). What was taken stays taken.
+    ///
+    /// No time counts as passed since the state was made. A limit begins anew for the reasons of [`reloaded`](Self::reloaded).
+    ///
+    /// ```
+    /// use flowgate_server::{Config, DecideLimits, DecisionTime};
+    ///
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// let config = Config::parse("api", "{domain: api, descriptors: [{key: user, quota: 2/day}]}")?;
+    /// let time = DecisionTime::system();
+    /// let limits = DecideLimits::new(&config, &time)?;
+    /// limits.ask("api.user", b"alice", 2).await?;
+    /// let state = limits.state(); // … after a restart:
+    /// let limits = DecideLimits::restored(&config, &time, &state)?;
+    /// assert!(limits.ask("api.user", b"alice", 1).await?.is_over);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Problem`] for the reasons of [`new`](Self::new), and if the state is damaged.
+    pub fn restored(config: &Config, time: &DecisionTime, state: &[u8]) -> Result<Self, Problem> {
+        let damaged = || {
+            Problem::new(
+                "the state",
+                None,
+                "damaged, or of another version; remove it to begin with full limits",
+            )
+        };
+        let exports = state::exports(state).ok_or_else(damaged)?;
+        let keys = exports.get(THROTTLE).ok_or_else(damaged)?;
+        let throttle = throttle(Keys::Export(keys), time)?;
+        Self::compile(config, time, None, throttle, &Before::Exports(exports))
+    }
+
+    /// Returns what was taken, for [`restored`](Self::restored). It takes 24 bytes for each key that is not full.
+    ///
+    /// Requests that are decided meanwhile may be missing: end the server before. A caller that can write the state
+    /// can change what was taken, so keep it as other secrets.
+    pub fn state(&self) -> Vec<u8> {
+        let mut writer = StateWriter::new();
+        writer.add(THROTTLE, &self.throttle.export());
+        for rule in self.rules() {
+            if let Some(table) = rule.table() {
+                writer.add(&rule.shape(), &table.export());
+            }
+        }
+        writer.finish()
     }
 
     /// Compiles a configuration whose limits are in a store. All servers with this store and configuration share them.
@@ -220,10 +280,8 @@ impl DecideLimits {
     /// Returns a [`Problem`] if a limit cannot be kept in a store.
     pub fn in_store(config: &Config, time: &DecisionTime, store: &Fleet) -> Result<Self, Problem> {
         // It is never asked.
-        let throttle = Throttle::new(1, time)
-            .map_err(|error| Problem::new("CL.THROTTLE", None, error.to_string()))?;
-        let store = Some(store.clone());
-        Self::compile(config, time.clone(), store, Arc::new(throttle), None)
+        let throttle = throttle(Keys::None { capacity: 1 }, time)?;
+        Self::compile(config, time, Some(store), throttle, &Before::Nothing)
     }
 
     /// Compiles another configuration in place of this one. What was taken stays taken.
@@ -236,8 +294,8 @@ impl DecideLimits {
     /// Returns a [`Problem`] for the reasons of [`new`](Self::new).
     pub fn reloaded(&self, config: &Config) -> Result<Self, Problem> {
         let throttle = Arc::clone(&self.throttle);
-        let store = self.store.clone();
-        let limits = Self::compile(config, self.time.clone(), store, throttle, Some(self))?;
+        let before = Before::Limits(self);
+        let limits = Self::compile(config, &self.time, self.store.as_ref(), throttle, &before)?;
         for rule in limits.rules() {
             let Some(before) = self.rule_of(&rule.id) else {
                 continue;
@@ -255,21 +313,25 @@ impl DecideLimits {
 
     fn compile(
         config: &Config,
-        time: DecisionTime,
-        store: Option<Fleet>,
+        time: &DecisionTime,
+        store: Option<&Fleet>,
         throttle: Arc<Throttle>,
-        before: Option<&Self>,
+        before: &Before<'_>,
     ) -> Result<Self, Problem> {
+        let kept = match before {
+            Before::Limits(before) => Some(*before),
+            _ => None,
+        };
         let mut limits = Self {
-            time,
-            store,
+            time: time.clone(),
+            store: store.cloned(),
             domains: HashMap::new(),
             rules: HashMap::new(),
             names: HashMap::new(),
             throttle,
-            several: before.map_or_else(Arc::default, |before| Arc::clone(&before.several)),
+            several: kept.map_or_else(Arc::default, |before| Arc::clone(&before.several)),
             config: Arc::new(config.clone()),
-            counts: before.map_or_else(Arc::default, |before| Arc::clone(&before.counts)),
+            counts: kept.map_or_else(Arc::default, |before| Arc::clone(&before.counts)),
         };
         for domain in &config.domains {
             let mut compiler = Compiler {
@@ -341,9 +403,24 @@ impl DecideLimits {
     }
 }
 
+/// What the tables begin with.
+enum Before<'a> {
+    Nothing,
+    /// A configuration is loaded again.
+    Limits(&'a DecideLimits),
+    /// The process was restarted.
+    Exports(Exports<'a>),
+}
+
+fn throttle(keys: Keys<'_>, time: &DecisionTime) -> Result<Arc<Throttle>, Problem> {
+    let throttle = Throttle::new(keys, time);
+    let throttle = throttle.map_err(|error| Problem::new(THROTTLE, None, error.to_string()))?;
+    Ok(Arc::new(throttle))
+}
+
 struct Compiler<'a> {
     limits: &'a mut DecideLimits,
-    before: Option<&'a DecideLimits>,
+    before: &'a Before<'a>,
     file: &'a str,
 }
 
@@ -382,34 +459,27 @@ impl Compiler<'_> {
             true => terms.capacity.unwrap_or(CAPACITY),
             false => 1,
         };
-        let fresh = |capacity| {
-            let table = Table::new(&terms.allows, capacity, &self.limits.time);
-            table.map_err(|error| problem(error.to_string()))
+        let before = match self.before {
+            Before::Limits(before) => before.rule_of(id),
+            _ => None,
         };
-        let before = self.before.and_then(|before| before.rule_of(id));
-        let kept = before
-            .filter(|before| *before.open == *open && is_alike(&before.terms, terms))
-            .and_then(|before| before.table())
-            .filter(|table| table.capacity() == capacity);
-        let state = match (&self.limits.store, kept) {
-            (Some(fleet), _) => {
+        let state = match &self.limits.store {
+            Some(fleet) => {
                 let before = before.and_then(|before| before.stored());
                 let stored = Stored::new(fleet, id, terms, before).map_err(problem)?;
                 stored.map_or(RuleState::None, RuleState::Store)
             }
-            (None, _) if terms.cut_off.is_some() => {
+            None if terms.cut_off.is_some() => {
                 let what =
                     "`when_cut_off` is for limits in a store: remove it, or run with --store";
                 return Err(problem(what.to_owned()));
             }
-            (None, Some(table)) => {
-                fresh(1)?;
-                RuleState::Memory(Arc::clone(table))
+            None => {
+                let shape = shape(id, terms, open);
+                let table = self.table(terms, capacity, &shape, before);
+                let table = table.map_err(|error| problem(error.to_string()))?;
+                table.map_or(RuleState::None, RuleState::Memory)
             }
-            (None, None) => match fresh(capacity)? {
-                Some(table) => RuleState::Memory(Arc::new(table)),
-                None => RuleState::None,
-            },
         };
         let rule = Arc::new(Rule {
             id: id.into(),
@@ -432,16 +502,46 @@ impl Compiler<'_> {
         }
         Ok(rule)
     }
+
+    /// Returns a table that goes on with the keys of before, if it can. `None` if such a rule needs none.
+    fn table(
+        &self,
+        terms: &Terms,
+        capacity: usize,
+        shape: &str,
+        before: Option<&Arc<Rule>>,
+    ) -> Result<Option<Arc<Table>>, KeyedError> {
+        let fresh = |keys| Table::new(&terms.allows, keys, &self.limits.time);
+        let is_as_large = |table: &Arc<Table>| table.capacity() == capacity;
+        let kept = before.filter(|before| before.shape() == shape);
+        let kept = kept.and_then(|before| before.table());
+        if let Some(table) = kept.filter(|table| is_as_large(table)) {
+            // Whether the quota can be kept.
+            fresh(Keys::None { capacity: 1 })?;
+            return Ok(Some(Arc::clone(table)));
+        }
+        if let Before::Exports(exports) = self.before
+            && let Some(export) = exports.get(shape)
+        {
+            let table = fresh(Keys::Export(export))?.map(Arc::new);
+            if let Some(table) = table.filter(is_as_large) {
+                return Ok(Some(table));
+            }
+        }
+        Ok(fresh(Keys::None { capacity })?.map(Arc::new))
+    }
 }
 
-/// Returns whether a table of `before` can keep `now`, with another quota.
-fn is_alike(before: &Terms, now: &Terms) -> bool {
-    match (before.allows, now.allows) {
-        (Allows::Windows { unit: before, .. }, Allows::Windows { unit: now, .. }) => before == now,
-        (Allows::Quota { kind: before, .. }, Allows::Quota { kind: now, .. }) => before == now,
-        (Allows::TwoQuotas(_), Allows::TwoQuotas(_)) => true,
-        _ => false,
-    }
+/// Returns what a limit has to have in common with another one to go on with its keys. Quotas may differ.
+fn shape(id: &str, terms: &Terms, open: &[bool]) -> String {
+    let kind = match terms.allows {
+        Allows::Everything | Allows::Nothing { .. } => "none",
+        Allows::Windows { unit, .. } => unit.name(),
+        Allows::Quota { kind, .. } => kind.name(),
+        Allows::TwoQuotas(_) => "two",
+    };
+    let open = open.iter().map(|open| if *open { '*' } else { '.' });
+    format!("{kind} {} {id}", open.collect::<String>())
 }
 
 impl std::fmt::Debug for DecideLimits {

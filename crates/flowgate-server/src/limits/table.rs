@@ -20,6 +20,15 @@ pub(crate) enum Table {
     Segmented(Keyed<SegmentedWindow>),
 }
 
+/// What a table begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Keys<'a> {
+    /// No keys, and room for this many.
+    None { capacity: usize },
+    /// Those of another table's [export](Table::export).
+    Export(&'a [u8]),
+}
+
 /// Values that the configuration leaves open. They are hashed with their lengths, so that no two lists are alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Key<'a> {
@@ -111,13 +120,13 @@ impl Table {
     /// Builds a table. `None` if such a rule needs none.
     pub(crate) fn new(
         allows: &Allows,
-        capacity: usize,
+        keys: Keys<'_>,
         time: &DecisionTime,
     ) -> Result<Option<Self>, KeyedError> {
         let (kind, quota) = match *allows {
             Allows::Everything | Allows::Nothing { .. } => return Ok(None),
             Allows::TwoQuotas(quotas) => {
-                let limits = built(Keyed::dual_token_bucket(quotas), capacity, time)?;
+                let limits = built(Keyed::dual_token_bucket(quotas), keys, time)?;
                 return Ok(Some(Self::Dual(limits)));
             }
             Allows::Windows { count, unit } => (
@@ -128,14 +137,14 @@ impl Table {
         };
         let fixed = Keyed::fixed_window(quota);
         Ok(Some(match kind {
-            LimiterKind::Leaky => Self::Leaky(built(Keyed::leaky_bucket(quota), capacity, time)?),
-            LimiterKind::Fixed => Self::Window(built(fixed, capacity, time)?),
-            LimiterKind::Aligned => Self::Window(built(time.align(fixed), capacity, time)?),
+            LimiterKind::Leaky => Self::Leaky(built(Keyed::leaky_bucket(quota), keys, time)?),
+            LimiterKind::Fixed => Self::Window(built(fixed, keys, time)?),
+            LimiterKind::Aligned => Self::Window(built(time.align(fixed), keys, time)?),
             LimiterKind::Segmented => {
-                Self::Segmented(built(Keyed::segmented_window(quota), capacity, time)?)
+                Self::Segmented(built(Keyed::segmented_window(quota), keys, time)?)
             }
             // A configuration can name no other kind.
-            _ => Self::Token(built(Keyed::token_bucket(quota), capacity, time)?),
+            _ => Self::Token(built(Keyed::token_bucket(quota), keys, time)?),
         }))
     }
 
@@ -181,6 +190,11 @@ impl Table {
         }
     }
 
+    /// Returns what is known about the keys. Decisions that are made meanwhile may be missing.
+    pub(crate) fn export(&self) -> Vec<u8> {
+        each!(self, limits => limits.export())
+    }
+
     pub(crate) fn capacity(&self) -> usize {
         each!(self, limits => limits.capacity())
     }
@@ -200,14 +214,16 @@ impl Table {
     }
 }
 
-fn built<A: flowgate::KeyedAlgorithm>(
+/// Builds the keys of a limit.
+pub(crate) fn built<A: flowgate::KeyedAlgorithm>(
     builder: KeyedBuilder<A>,
-    capacity: usize,
+    keys: Keys<'_>,
     time: &DecisionTime,
 ) -> Result<Keyed<A>, KeyedError> {
     // Nothing waits here: a request is decided now.
-    builder
-        .clock(time.clock().clone())
-        .max_waiting_keys(0)
-        .capacity(capacity)
+    let builder = builder.clock(time.clock().clone()).max_waiting_keys(0);
+    match keys {
+        Keys::None { capacity } => builder.capacity(capacity),
+        Keys::Export(export) => builder.import(export),
+    }
 }

@@ -12,6 +12,7 @@ mod programs;
 mod reload;
 mod resp;
 mod rpc;
+mod state;
 mod store;
 mod support;
 mod tls;

@@ -1,0 +1,59 @@
+//! The file that a planned restart hands on.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use crate::exit::Refusal;
+
+/// Reads the file. `None`: there is none, because the last end was not planned, or there was no process before.
+pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Refusal> {
+    match fs::read(path) {
+        Ok(state) => Ok(Some(state)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(could_not("read", path, &error)),
+    }
+}
+
+/// Removes the file when it is used, so that it is used once. Later, it would be too old.
+pub(super) fn remove(path: &Path) -> Result<(), Refusal> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(could_not("remove", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the file, whole or not at all, and for this user alone.
+pub(super) fn write(path: &Path, state: &[u8]) -> Result<(), Refusal> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    let written = || -> io::Result<()> {
+        let mut file = create(beside)?;
+        file.write_all(state)?;
+        file.sync_all()?;
+        fs::rename(beside, path)
+    };
+    written().map_err(|error| could_not("write", path, &error))
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    // An older file could be open to others.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    options.open(path)
+}
+
+fn could_not(what: &str, path: &Path, error: &io::Error) -> Refusal {
+    let path = path.display();
+    Refusal::could_not_run(format!("cannot {what} the state {path}: {error}"))
+}
