@@ -1,19 +1,29 @@
-//! What the script does, as a function. The two are compared with each other in a real store.
+//! What the scripts do, as functions. They are compared with each other in a real store.
 
-use crate::call::{Call, Reply, Seen};
+use crate::call::{Call, GiveBack, Reply, Run, Seen};
 use crate::terms::MOST;
 use std::fmt;
 
-/// The record of a bucket that has debt: `debt:time:count:period`. A full bucket has none. After a [reset](Self::reset), its time follows.
+/// The record of a bucket that has debt: `debt:time:count:period`. A full bucket has none.
+///
+/// Once the debt was lowered by more than what flows back, by a [reset](Self::reset) or by units that were given back,
+/// `:void:reset:given` follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     debt: u64,
     pub(crate) at_us: u64,
     pub(crate) count: u64,
     pub(crate) period: u64,
-    /// What was seen by then is forgiven; 0: there was no reset.
+    /// What was seen by then is void: the debt was lowered. 0: it was not.
+    pub(crate) void_us: u64,
+    /// When there was a reset; 0: there was none.
     pub(crate) reset_us: u64,
+    /// The parts that were given back, modulo [`MOST_GIVEN`].
+    given: u64,
 }
+
+/// Two numbers below this have a sum that the store's numbers hold exactly.
+const MOST_GIVEN: u64 = 1 << 52;
 
 impl Bucket {
     /// Carries out `call` at `now_us`. Returns the reply, and the record to store; `None`: the one that there was stays.
@@ -27,9 +37,11 @@ impl Bucket {
         let mut changed = stored.is_some_and(|bucket| {
             bucket.at_us > now_us || (bucket.count, bucket.period) != (count, period)
         });
-        let reset_us = stored.map_or(0, |bucket| bucket.reset_us);
+        let [void_us, reset_us, given] = stored.map_or([0; 3], |bucket| {
+            [bucket.void_us, bucket.reset_us, bucket.given]
+        });
         let mut seen = left(call.seen.debt, call.seen.at_us, count, now_us);
-        if reset_us > 0 && call.seen.at_us <= reset_us {
+        if void_us > 0 && call.seen.at_us <= void_us {
             seen = 0;
         }
         let healed = seen.saturating_sub(debt);
@@ -48,6 +60,8 @@ impl Bucket {
         let reply = Reply {
             seen: Seen { debt, at_us },
             healed,
+            reset_us,
+            given: 0,
             taken,
         };
         let bucket = Self {
@@ -55,9 +69,79 @@ impl Bucket {
             at_us,
             count,
             period,
+            void_us,
             reset_us,
+            given,
         };
         (reply, (changed && debt > 0).then_some(bucket))
+    }
+
+    /// Carries out all of `calls`, of which each has one run. If one of them cannot take its run, none of them does.
+    pub(crate) fn take_all(
+        stored: &[Option<Self>],
+        now_us: u64,
+        calls: &[Call],
+    ) -> Vec<(Reply, Option<Self>)> {
+        let take = |(stored, call): (&Option<Self>, &Call)| {
+            let (mut reply, bucket) = Self::take(*stored, now_us, call);
+            reply.given = stored.map_or(0, |bucket| bucket.given);
+            (reply, bucket)
+        };
+        let taken: Vec<_> = stored.iter().zip(calls).map(take).collect();
+        if taken.iter().all(|(reply, _)| reply.taken == [1]) {
+            return taken;
+        }
+        let nothing = |call: &Call| Call {
+            runs: call
+                .runs
+                .iter()
+                .map(|run| Run { times: 0, ..*run })
+                .collect(),
+            ..call.clone()
+        };
+        let calls: Vec<Call> = calls.iter().map(nothing).collect();
+        stored.iter().zip(&calls).map(take).collect()
+    }
+
+    /// Gives back what has not flowed back yet of units that were taken.
+    ///
+    /// They are on top of the debt at that time, and flow back after it, less what was given back since: that was below them, at worst.
+    pub(crate) fn give_back(
+        stored: Option<Self>,
+        now_us: u64,
+        back: &GiveBack,
+    ) -> (Reply, Option<Self>) {
+        let (count, period) = (back.terms.count, back.terms.period);
+        let reply = |debt: u64, parts: u64| Reply {
+            seen: Seen {
+                debt,
+                at_us: now_us,
+            },
+            taken: vec![parts],
+            ..Reply::default()
+        };
+        let Some(bucket) = stored else {
+            return (reply(0, 0), None);
+        };
+        let debt = bucket.debt_at(now_us);
+        let same = (bucket.count, bucket.period) == (count, period);
+        let debt = converted(debt, bucket.period, period);
+        let since = (bucket.given + MOST_GIVEN - back.given) % MOST_GIVEN;
+        let owed = left(back.taken.debt, back.taken.at_us, count, now_us).saturating_sub(since);
+        let parts = owed.min(back.units * period).min(MOST_GIVEN);
+        let was_reset = bucket.reset_us > 0 && bucket.reset_us >= back.taken.at_us;
+        // A store that has forgotten them has less debt than that.
+        if !same || was_reset || back.taken.at_us > now_us || debt < owed || parts == 0 {
+            return (reply(debt, 0), None);
+        }
+        let bucket = Self {
+            debt: debt - parts,
+            at_us: now_us,
+            void_us: now_us,
+            given: (bucket.given + parts) % MOST_GIVEN,
+            ..bucket
+        };
+        (reply(bucket.debt, parts), Some(bucket))
     }
 
     /// Reads the text of a record. Returns `None` if it is none of these.
@@ -66,17 +150,19 @@ impl Bucket {
             .split(':')
             .map(|part| part.parse().ok())
             .collect::<Option<_>>()?;
-        let (debt, at_us, count, period, reset_us) = match parts[..] {
-            [debt, at_us, count, period] => (debt, at_us, count, period, 0),
-            [debt, at_us, count, period, reset_us] => (debt, at_us, count, period, reset_us),
-            _ => return None,
+        let (&[debt, at_us, count, period], marks) = parts.split_first_chunk()?;
+        let [void_us, reset_us, given] = match marks {
+            [] => [0; 3],
+            marks => marks.try_into().ok()?,
         };
         (count > 0 && period > 0).then_some(Self {
             debt,
             at_us,
             count,
             period,
+            void_us,
             reset_us,
+            given,
         })
     }
 
@@ -100,7 +186,26 @@ impl Bucket {
             at_us: now_us,
             count: 1,
             period: 1,
+            void_us: now_us,
             reset_us: now_us,
+            given: 0,
+        }
+    }
+
+    /// Returns this record with the marks of units that were given back at `void_us`.
+    pub(crate) fn with_given(self, void_us: u64, given: u64) -> Self {
+        Self {
+            void_us,
+            given,
+            ..self
+        }
+    }
+
+    /// Returns this record as it was before `parts` were given back.
+    pub(crate) fn before(self, parts: u64) -> Self {
+        Self {
+            debt: self.debt + parts,
+            ..self
         }
     }
 
@@ -112,7 +217,7 @@ impl Bucket {
 }
 
 /// Returns what is left of a debt. If the clock was set back, nothing flows back.
-pub(crate) fn left(debt: u64, at_us: u64, count: u64, now_us: u64) -> u64 {
+fn left(debt: u64, at_us: u64, count: u64, now_us: u64) -> u64 {
     let passed = u128::from(now_us.saturating_sub(at_us));
     let paid = passed * u128::from(count);
     u64::try_from(paid).map_or(0, |paid| debt.saturating_sub(paid))
@@ -137,11 +242,13 @@ impl fmt::Display for Bucket {
             at_us,
             count,
             period,
+            void_us,
             reset_us,
+            given,
         } = self;
         write!(f, "{debt}:{at_us}:{count}:{period}")?;
-        if *reset_us > 0 {
-            write!(f, ":{reset_us}")?;
+        if *void_us > 0 {
+            write!(f, ":{void_us}:{reset_us}:{given}")?;
         }
         Ok(())
     }

@@ -1,6 +1,26 @@
 use crate::record::Record;
 use crate::terms::Terms;
 
+/// One call of a script.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    Take(Call),
+    /// Each has one run, which is taken once. From all or from none, of records in one place.
+    TakeAll(Vec<Call>),
+    GiveBack(GiveBack),
+}
+
+impl Request {
+    /// Returns the record that decides which server is asked.
+    pub(crate) fn record(&self) -> Record {
+        match self {
+            Self::Take(call) => call.record,
+            Self::TakeAll(calls) => calls[0].record,
+            Self::GiveBack(back) => back.record,
+        }
+    }
+}
+
 /// What one limit asks the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -10,6 +30,17 @@ pub(crate) struct Call {
     pub(crate) seen: Seen,
     /// What to take, in this order.
     pub(crate) runs: Vec<Run>,
+}
+
+/// Units that were taken together with others which were refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GiveBack {
+    pub(crate) record: Record,
+    pub(crate) terms: Terms,
+    pub(crate) units: u64,
+    /// What the store stated when it took them.
+    pub(crate) taken: Seen,
+    pub(crate) given: u64,
 }
 
 /// A debt, in parts, at a time of the store, in microseconds.
@@ -40,14 +71,18 @@ impl Run {
     }
 }
 
-/// What the store answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the store answers about a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reply {
     /// After everything was taken.
     pub(crate) seen: Seen,
     /// The parts that the store had forgotten.
     pub(crate) healed: u64,
-    /// How often each run was taken.
+    /// The time of the last reset; 0: none is known.
+    pub(crate) reset_us: u64,
+    /// The parts that were ever given back, if units were taken from all or none.
+    pub(crate) given: u64,
+    /// How often each run was taken. Of units to give back: the parts that were.
     pub(crate) taken: Vec<u64>,
 }
 

@@ -69,6 +69,13 @@ impl Alone {
         }
     }
 
+    /// Returns `n` units that were admitted, and not used.
+    pub(crate) fn refund(&self, record: Record, n: u64) {
+        if let Self::Share(shares) = self {
+            shares.refund(&record, n);
+        }
+    }
+
     /// Takes up to `n` units for the key of this record, and returns how many.
     pub(crate) fn take_up_to(&self, record: Record, n: u64) -> u64 {
         match self {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a limit for several processes | [`Fleet`], [`FleetLimit::ask`] |
 //! | a limit for each key, such as each tenant | [`Fleet::keyed`], [`FleetKeyed::ask`] |
+//! | several limits together, from all or from none | [`Ask::all`] |
 //! | limits in tests, without a store | [`Fleet::local`], [`LocalStore`] |
 //! | to know how much a limit may have been exceeded | [`FleetLimit::bound`] |
 //! | decisions without a call to the store | [`FleetLeased`], [`FleetLimitBuilder::leased`] |
@@ -60,6 +61,7 @@
 //! | the store's clock is set back | time goes on from there | nothing |
 //! | the store's clock is set ahead by j | what flows back in j flows back now | r·j, at most b |
 //! | an answer is lost, or late | what it granted is lost; nothing is sent twice | shares |
+//! | a message is lost while units are given back | they flow back at the limit's rate | nothing |
 //! | Sentinel replaces a primary that failed | processes follow when the sentinels name the new one | less than b |
 //! | Sentinel replaces a primary that works | until all processes follow, both admit | less than b, and r·d |
 //! | a cluster replaces a primary | its records are decided alone until a replica is promoted | shares, less than b |
@@ -84,6 +86,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod all;
 mod bucket;
 mod call;
 mod cluster;
@@ -115,6 +118,7 @@ mod tally;
 mod terms;
 mod view;
 
+pub use all::{AskAll, DeniedBy};
 pub use cut_off::CutOff;
 pub use error::FleetError;
 pub use fleet::{Fleet, FleetBuilder, FleetLimitBuilder};

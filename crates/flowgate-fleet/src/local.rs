@@ -1,6 +1,6 @@
 use crate::FleetBuilder;
 use crate::bucket::Bucket;
-use crate::call::{Call, Reply};
+use crate::call::{Call, Reply, Request};
 use crate::record::Record;
 use flowgate::Clock;
 use redis::{ErrorKind, RedisResult};
@@ -106,17 +106,47 @@ impl LocalStore {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn call(&self, call: &Call) -> Reply {
+    /// Carries out a request. Returns a reply for each record.
+    pub(crate) fn replies(&self, request: &Request) -> Vec<Reply> {
         let now_us = self.clock.now().as_nanos() / 1_000;
         let mut records = self.records();
-        let stored = records.buckets.get(&call.record).copied();
-        let (reply, bucket) = Bucket::take(stored, now_us, call);
-        if let Some(bucket) = bucket {
-            records.buckets.insert(call.record, bucket);
+        match request {
+            Request::Take(call) => {
+                let taken = Bucket::take(records.get(call.record), now_us, call);
+                vec![records.keep(call.record, now_us, taken)]
+            }
+            Request::TakeAll(calls) => {
+                let stored: Vec<_> = calls.iter().map(|call| records.get(call.record)).collect();
+                let taken = Bucket::take_all(&stored, now_us, calls);
+                let keep = |(call, taken): (&Call, _)| records.keep(call.record, now_us, taken);
+                calls.iter().zip(taken).map(keep).collect()
+            }
+            Request::GiveBack(back) => {
+                let given = Bucket::give_back(records.get(back.record), now_us, back);
+                vec![records.keep(back.record, now_us, given)]
+            }
         }
-        if records.buckets.len() > 2 * records.unpaid.max(FEW) {
-            records.buckets.retain(|_, bucket| !bucket.is_paid(now_us));
-            records.unpaid = records.buckets.len();
+    }
+}
+
+impl Records {
+    fn get(&self, record: Record) -> Option<Bucket> {
+        self.buckets.get(&record).copied()
+    }
+
+    /// Stores what a request has changed, and returns the reply.
+    fn keep(
+        &mut self,
+        record: Record,
+        now_us: u64,
+        (reply, bucket): (Reply, Option<Bucket>),
+    ) -> Reply {
+        if let Some(bucket) = bucket {
+            self.buckets.insert(record, bucket);
+        }
+        if self.buckets.len() > 2 * self.unpaid.max(FEW) {
+            self.buckets.retain(|_, bucket| !bucket.is_paid(now_us));
+            self.unpaid = self.buckets.len();
         }
         reply
     }
@@ -148,7 +178,7 @@ mod tests {
                 seen: Seen::default(),
                 runs: vec![Run::of(1, 1)],
             };
-            assert_eq!(local.call(&call).taken, [1]);
+            assert_eq!(local.replies(&Request::Take(call))[0].taken, [1]);
             time.advance(Duration::from_millis(1));
         }
         // 1,000 keys have debt at a time.

@@ -1,12 +1,13 @@
 //! One server: Redis, or Valkey.
 
-use crate::call::{Call, Failure, Reply, Seen};
+use crate::call::{Call, Failure, Reply, Request, Seen};
+use crate::terms::Terms;
 #[cfg(feature = "tls")]
 use redis::TlsCertificates;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline,
     ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Script, Value,
 };
 #[cfg(feature = "tls")]
@@ -19,8 +20,15 @@ use std::io;
 use std::sync::{Arc, LazyLock};
 use tokio::sync::Notify;
 
-const SOURCE: &str = include_str!("script.lua");
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(SOURCE));
+/// The scripts of [`Request::Take`], [`Request::TakeAll`] and [`Request::GiveBack`].
+pub(crate) const TAKE: &str = include_str!("script.lua");
+const TAKE_ALL: &str = concat!(include_str!("all/bucket.lua"), include_str!("all/take.lua"));
+const GIVE_BACK: &str = concat!(
+    include_str!("all/bucket.lua"),
+    include_str!("all/give_back.lua")
+);
+pub(crate) const SOURCES: [&str; 3] = [TAKE, TAKE_ALL, GIVE_BACK];
+static SCRIPTS: LazyLock<[Script; 3]> = LazyLock::new(|| SOURCES.map(Script::new));
 
 /// What the names of connections begin with. The process's number follows.
 pub(crate) const NAME: &str = "flowgate-fleet:";
@@ -59,7 +67,8 @@ pub(crate) struct Connection {
     changed: Arc<Notify>,
 }
 
-pub(crate) type Answer = Result<Reply, Unanswered>;
+/// A reply for each record.
+pub(crate) type Answer = Result<Vec<Reply>, Unanswered>;
 
 /// Why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -278,13 +287,17 @@ impl Connection {
         }
     }
 
-    /// Sends all calls in one write. With `asking`, a cluster moves their slots to this server.
+    /// Sends all requests in one write. With `asking`, a cluster moves their slots to this server.
     ///
     /// # Errors
     ///
     /// The connection has failed.
-    pub(crate) async fn call(&self, calls: &[Call], asking: bool) -> RedisResult<Vec<Answer>> {
-        let mut replies = self.send(redis::pipe(), calls, asking).await?;
+    pub(crate) async fn call(
+        &self,
+        requests: &[Request],
+        asking: bool,
+    ) -> RedisResult<Vec<Answer>> {
+        let mut replies = self.send(redis::pipe(), requests, asking).await?;
         let is_unknown = |reply: &RedisResult<_>| code_of(reply) == Some("NOSCRIPT");
         let unknown: Vec<usize> = (0..replies.len())
             .filter(|&at| is_unknown(&replies[at]))
@@ -292,60 +305,46 @@ impl Connection {
         if !unknown.is_empty() {
             // They were not carried out.
             let mut pipeline = redis::pipe();
-            pipeline.cmd("SCRIPT").arg("LOAD").arg(SOURCE).ignore();
-            let again: Vec<Call> = unknown.iter().map(|&at| calls[at].clone()).collect();
+            for source in SOURCES {
+                pipeline.cmd("SCRIPT").arg("LOAD").arg(source).ignore();
+            }
+            let again: Vec<Request> = unknown.iter().map(|&at| requests[at].clone()).collect();
             let answers = self.send(pipeline, &again, asking).await?;
             for (at, answer) in unknown.into_iter().zip(answers) {
                 replies[at] = answer;
             }
         }
-        let answers = replies.into_iter().map(|reply| self.answer(reply));
+        let answers = requests.iter().zip(replies);
+        let answers = answers.map(|(request, reply)| self.answer(request, reply));
         Ok(answers.collect())
     }
 
     async fn send(
         &self,
         mut pipeline: Pipeline,
-        calls: &[Call],
+        requests: &[Request],
         asking: bool,
     ) -> RedisResult<Vec<RedisResult<Vec<u64>>>> {
-        for call in calls {
+        let [take, take_all, give_back] = &*SCRIPTS;
+        let hashes = [take, take_all, give_back].map(Script::get_hash);
+        for request in requests {
             if asking {
                 pipeline.cmd("ASKING").ignore();
             }
-            pipeline
-                .cmd("EVALSHA")
-                .arg(SCRIPT.get_hash())
-                .arg(1)
-                .arg(call.record.to_string())
-                .arg(call.terms.count)
-                .arg(call.terms.period)
-                .arg(call.terms.burst)
-                .arg(call.seen.debt)
-                .arg(call.seen.at_us);
-            for run in &call.runs {
-                pipeline.arg(run.times).arg(run.units).arg(run.least);
-            }
+            pipeline.add_command(request.command(hashes));
         }
         pipeline.ignore_errors();
         pipeline.query_async(&mut self.connection.clone()).await
     }
 
-    fn answer(&self, reply: RedisResult<Vec<u64>>) -> Answer {
+    fn answer(&self, request: &Request, reply: RedisResult<Vec<u64>>) -> Answer {
         let refused = |why: String| Unanswered::Failed(Failure::Refused(why));
         let code = code_of(&reply).map(str::to_owned);
         let error = match reply.as_deref() {
-            Ok([at_us, debt, healed, taken @ ..]) => {
-                return Ok(Reply {
-                    seen: Seen {
-                        debt: *debt,
-                        at_us: *at_us,
-                    },
-                    healed: *healed,
-                    taken: taken.to_vec(),
-                });
+            Ok(numbers) => {
+                let short = || refused("its reply is too short".to_owned());
+                return request.read(numbers).ok_or_else(short);
             }
-            Ok(_) => return Err(refused("its reply is too short".to_owned())),
             Err(error) => error,
         };
         Err(match code.as_deref() {
@@ -374,6 +373,90 @@ impl Connection {
         };
         let port = port.parse().ok()?;
         Some(Host { name, port })
+    }
+}
+
+impl Request {
+    /// Returns the command. `hashes` are those of the scripts.
+    pub(crate) fn command(&self, hashes: [&str; 3]) -> Cmd {
+        let [take, take_all, give_back] = hashes;
+        let evaluate = |hash: &str, keys: usize| {
+            let mut command = redis::cmd("EVALSHA");
+            command.arg(hash).arg(keys);
+            command
+        };
+        let terms = |call: &Call| {
+            let Terms {
+                count,
+                period,
+                burst,
+            } = call.terms;
+            [count, period, burst, call.seen.debt, call.seen.at_us]
+        };
+        match self {
+            Self::Take(call) => {
+                let mut command = evaluate(take, 1);
+                command.arg(call.record.to_string()).arg(&terms(call));
+                for run in &call.runs {
+                    command.arg(run.times).arg(run.units).arg(run.least);
+                }
+                command
+            }
+            Self::TakeAll(calls) => {
+                let mut command = evaluate(take_all, calls.len());
+                for call in calls {
+                    command.arg(call.record.to_string());
+                }
+                for call in calls {
+                    command.arg(&terms(call)).arg(call.runs[0].units);
+                }
+                command
+            }
+            Self::GiveBack(back) => {
+                let Terms { count, period, .. } = back.terms;
+                let mut command = evaluate(give_back, 1);
+                command.arg(back.record.to_string());
+                command.arg(&[count, period, back.units * period]);
+                command.arg(&[back.taken.debt, back.taken.at_us, back.given]);
+                command
+            }
+        }
+    }
+
+    /// Returns the reply for each record. Returns `None` if these are not the numbers of one.
+    pub(crate) fn read(&self, numbers: &[u64]) -> Option<Vec<Reply>> {
+        let (&at_us, numbers) = numbers.split_first()?;
+        let reply = |debt, taken| Reply {
+            seen: Seen { debt, at_us },
+            taken,
+            ..Reply::default()
+        };
+        match self {
+            Self::Take(_) => {
+                let (&[debt, healed, reset_us], taken) = numbers.split_first_chunk()?;
+                Some(vec![Reply {
+                    healed,
+                    reset_us,
+                    ..reply(debt, taken.to_vec())
+                }])
+            }
+            Self::TakeAll(calls) => {
+                let (taken, records) = numbers.split_first()?;
+                let (records, rest) = records.as_chunks();
+                let of = |&[debt, healed, reset_us, given]: &[u64; 4]| Reply {
+                    healed,
+                    reset_us,
+                    given,
+                    ..reply(debt, vec![*taken])
+                };
+                let is_whole = rest.is_empty() && records.len() == calls.len();
+                is_whole.then(|| records.iter().map(of).collect())
+            }
+            Self::GiveBack(_) => {
+                let &[debt, parts] = numbers.first_chunk()?;
+                Some(vec![reply(debt, vec![parts])])
+            }
+        }
     }
 }
 

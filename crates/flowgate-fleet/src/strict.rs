@@ -11,8 +11,7 @@
 //!
 //! A refusal states the debt. Until enough of it has flowed back, callers are refused here, with one call per second at most.
 
-use crate::bucket::left;
-use crate::call::{Call, Failure, Reply, Run, Seen};
+use crate::call::{Call, Failure, GiveBack, Reply, Run, Seen};
 use crate::cut_off::Alone;
 use crate::keys::{Forget, Keys};
 use crate::record::Record;
@@ -61,6 +60,8 @@ struct State {
     /// What the store has stated last, and when that arrived.
     seen: Seen,
     seen_at: Timestamp,
+    /// The last reset that the store has stated.
+    reset_us: u64,
     /// The store refuses the calls of this limit until then.
     refused_until: Timestamp,
     /// What may have let this key exceed its limit. Most keys never have any.
@@ -83,6 +84,17 @@ pub(crate) enum Asked {
         answer: oneshot::Receiver<Answer>,
         is_first: bool,
     },
+}
+
+/// What this process knows about a request, without a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// The limit refuses it for this time.
+    Refused(Duration),
+    /// The store cannot be asked.
+    CutOff,
+    /// The store decides.
+    Open,
 }
 
 impl Forget for State {
@@ -162,15 +174,10 @@ impl Strict {
             return Asked::Now(Err(Denied::never(n, self.terms.burst)));
         }
         self.with(record, |state| {
-            let now = self.clock.now();
-            let wait = self.wait_at(now, state, n);
-            let is_cut_off = is_down || now < state.refused_until;
-            let is_known = now.saturating_duration_since(state.seen_at) < KNOWN;
-            if !wait.is_zero() && (is_known || is_cut_off) {
-                return Asked::Now(Err(Denied::retry_in(wait)));
-            }
-            if is_cut_off {
-                return Asked::Now(self.alone(state, record, n));
+            match self.known(state, n, is_down) {
+                Known::Refused(wait) => return Asked::Now(Err(Denied::retry_in(wait))),
+                Known::CutOff => return Asked::Now(self.alone(state, record, n)),
+                Known::Open => {}
             }
             if state.waiting.len() >= MOST_WAITING {
                 return Asked::Now(Err(Denied::queue_full(None)));
@@ -182,6 +189,24 @@ impl Strict {
         })
     }
 
+    fn known(&self, state: &State, n: u64, is_down: bool) -> Known {
+        let now = self.clock.now();
+        let wait = self.wait_at(now, state, n);
+        let is_cut_off = is_down || now < state.refused_until;
+        if !wait.is_zero() && (is_cut_off || self.is_fresh(state, now)) {
+            Known::Refused(wait)
+        } else if is_cut_off {
+            Known::CutOff
+        } else {
+            Known::Open
+        }
+    }
+
+    /// Returns whether the store has stated something a short while ago.
+    fn is_fresh(&self, state: &State, now: Timestamp) -> bool {
+        now.saturating_duration_since(state.seen_at) < KNOWN
+    }
+
     /// Returns how long `n` units still have to wait, as far as is known here.
     fn wait_at(&self, now: Timestamp, state: &State, n: u64) -> Duration {
         let passed = now.saturating_duration_since(state.seen_at);
@@ -191,7 +216,7 @@ impl Strict {
     /// Returns how long `n` units have to wait from the moment that the store stated this.
     ///
     /// Counted from its arrival, that is at most one way of a message too long, and never too short.
-    fn wait(&self, seen: Seen, n: u64) -> Duration {
+    pub(crate) fn wait(&self, seen: Seen, n: u64) -> Duration {
         Duration::from_micros(self.terms.wait_us(seen.debt, n))
     }
 
@@ -240,16 +265,7 @@ impl Strict {
             let answers = match outcome {
                 Ok(reply) => self.answers(&askers, &reply, state),
                 Err(failure) => {
-                    let took = self.clock.now().saturating_duration_since(state.sent_at);
-                    match failure {
-                        Failure::Lost => self.tally.called(Called::Lost, took),
-                        Failure::Unreachable => {}
-                        Failure::Refused(why) => {
-                            tracing::warn!("the store refuses a limit: {why}");
-                            state.refused_until = self.clock.now() + REFUSED;
-                            self.tally.called(Called::Refused, took);
-                        }
-                    }
+                    self.unanswered(state, state.sent_at, failure);
                     let alone = askers
                         .iter()
                         .map(|asker| self.alone(state, record, asker.n));
@@ -267,11 +283,42 @@ impl Strict {
         others_wait
     }
 
-    fn answers(&self, askers: &[Asker], reply: &Reply, state: &mut State) -> Vec<Answer> {
+    /// Notes that a call of `sent` has no reply.
+    fn unanswered(&self, state: &mut State, sent: Timestamp, failure: Failure) {
         let now = self.clock.now();
-        let shown = self.shown(askers, reply, state.seen);
+        let took = now.saturating_duration_since(sent);
+        match failure {
+            Failure::Lost => self.tally.called(Called::Lost, took),
+            Failure::Unreachable => {}
+            Failure::Refused(why) => {
+                tracing::warn!("the store refuses a limit: {why}");
+                state.refused_until = now + REFUSED;
+                self.tally.called(Called::Refused, took);
+            }
+        }
+    }
+
+    /// Notes what the reply to a call of `sent` states.
+    fn learn(&self, state: &mut State, sent: Timestamp, reply: &Reply) {
+        let now = self.clock.now();
+        let is_known = state.seen.at_us > 0;
+        let shown = Shown {
+            healed_units: reply.healed.div_ceil(self.terms.period),
+            was_reset: is_known && ![0, state.reset_us].contains(&reply.reset_us),
+            is_known,
+        };
         self.tally.replied(&mut state.trouble, now, shown);
-        (state.seen, state.seen_at) = (reply.seen, now);
+        if reply.reset_us > 0 {
+            state.reset_us = reply.reset_us;
+        }
+        // The reply to a call that was sent later may have come first.
+        if sent >= state.seen_at || reply.seen.at_us >= state.seen.at_us {
+            (state.seen, state.seen_at) = (reply.seen, now);
+        }
+    }
+
+    fn answers(&self, askers: &[Asker], reply: &Reply, state: &mut State) -> Vec<Answer> {
+        self.learn(state, state.sent_at, reply);
         let mut answers = Vec::with_capacity(askers.len());
         for (run, taken) in runs(askers).zip(&reply.taken) {
             let wait = self.wait(reply.seen, run[0].n);
@@ -289,27 +336,101 @@ impl Strict {
         } else {
             Called::Denied
         };
-        let took = now.saturating_duration_since(state.sent_at);
+        let took = self.clock.now().saturating_duration_since(state.sent_at);
         self.tally.called(called, took);
         answers
     }
+}
 
-    /// Returns what a reply shows beside the answers, if this process had seen `before`.
-    fn shown(&self, askers: &[Asker], reply: &Reply, before: Seen) -> Shown {
-        let Terms {
-            count,
-            period,
-            burst,
-        } = self.terms;
-        let units = runs(askers).zip(&reply.taken);
-        let units: u64 = units.map(|(run, taken)| run[0].n * taken).sum();
-        let remembered = left(before.debt, before.at_us, count, reply.seen.at_us);
-        let least = remembered.min(burst * period) + units * period;
-        Shown {
-            healed_units: reply.healed.div_ceil(period),
-            was_reset: reply.seen.debt < least,
-            is_known: before.at_us > 0,
+/// The part of a limit in a request of several limits. Its calls are beside those that callers share.
+impl Strict {
+    /// Returns the most units that can be granted.
+    pub(crate) fn burst(&self) -> u64 {
+        self.terms.burst
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn known_of(&self, record: Record, n: u64, is_down: bool) -> Known {
+        self.with(record, |state| self.known(state, n, is_down))
+    }
+
+    /// Returns how long `n` units have to wait, as far as is known here.
+    pub(crate) fn wait_of(&self, record: Record, n: u64) -> Duration {
+        self.with(record, |state| self.wait_at(self.clock.now(), state, n))
+    }
+
+    /// Returns how often there are `n` units. Returns `None` if the store has not stated it a short while ago.
+    pub(crate) fn room_of(&self, record: Record, n: u64) -> Option<u64> {
+        self.with(record, |state| {
+            let now = self.clock.now();
+            let is_known = state.seen.at_us > 0 && self.is_fresh(state, now);
+            let passed = now.saturating_duration_since(state.seen_at).as_micros();
+            let paid = passed.saturating_mul(self.terms.count.into());
+            let debt = u128::from(state.seen.debt).saturating_sub(paid);
+            let full = u128::from(self.terms.burst) * u128::from(self.terms.period);
+            let room = full.saturating_sub(debt) / (u128::from(n) * u128::from(self.terms.period));
+            is_known.then(|| u64::try_from(room).unwrap_or(u64::MAX))
+        })
+    }
+
+    /// Returns a call for these runs.
+    pub(crate) fn call_of(&self, record: Record, runs: Vec<Run>) -> Call {
+        Call {
+            record,
+            terms: self.terms,
+            seen: self.with(record, |state| state.seen),
+            runs,
         }
+    }
+
+    /// Returns what gives back `units` that this reply granted.
+    pub(crate) fn give_back_of(&self, record: Record, units: u64, reply: &Reply) -> GiveBack {
+        GiveBack {
+            record,
+            terms: self.terms,
+            units,
+            taken: reply.seen,
+            given: reply.given,
+        }
+    }
+
+    /// Notes what the store has stated in a call of `sent`.
+    pub(crate) fn learn_of(&self, record: Record, sent: Timestamp, reply: &Reply) {
+        self.with(record, |state| self.learn(state, sent, reply));
+    }
+
+    /// Notes that a call of `sent` has granted its units, or not.
+    pub(crate) fn called(&self, sent: Timestamp, is_granted: bool) {
+        let called = if is_granted {
+            Called::Granted
+        } else {
+            Called::Denied
+        };
+        let took = self.clock.now().saturating_duration_since(sent);
+        self.tally.called(called, took);
+    }
+
+    /// Notes that a call of `sent` has no reply.
+    pub(crate) fn unanswered_of(&self, record: Record, sent: Timestamp, failure: Failure) {
+        self.with(record, |state| self.unanswered(state, sent, failure));
+    }
+
+    /// Decides on `n` units without the store.
+    pub(crate) fn alone_of(&self, record: Record, n: u64) -> Answer {
+        self.with(record, |state| self.alone(state, record, n))
+    }
+
+    /// Returns `n` units that were admitted without the store, and not used.
+    pub(crate) fn refund_alone(&self, record: Record, n: u64) {
+        self.alone.refund(record, n);
+    }
+
+    /// Notes an answer to a caller.
+    pub(crate) fn answered(&self, answer: &Answer) {
+        self.tally.answered(answer);
     }
 }
 
@@ -362,8 +483,8 @@ mod tests {
     fn reply(debt: u64, taken: &[u64]) -> Result<Reply, Failure> {
         Ok(Reply {
             seen: Seen { debt, at_us: 7 },
-            healed: 0,
             taken: taken.to_vec(),
+            ..Reply::default()
         })
     }
 
