@@ -7,7 +7,7 @@ use std::fmt;
 /// The record of a bucket that has debt: `debt:time:count:period`. A full bucket has none.
 ///
 /// Once the debt was lowered by more than what flows back, by a [reset](Self::reset) or by units that were given back,
-/// `:void:reset:given` follows.
+/// `:void:reset` follows, and `:from,to,parts` for each [`Given`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     debt: u64,
@@ -18,12 +18,35 @@ pub(crate) struct Bucket {
     pub(crate) void_us: u64,
     /// When there was a reset; 0: there was none.
     pub(crate) reset_us: u64,
-    /// The parts that were given back, modulo [`MOST_GIVEN`].
-    given: u64,
+    /// What was given back a short while ago, the oldest first; without parts: nothing.
+    given: [Given; MOST_GIVEN],
 }
 
-/// Two numbers below this have a sum that the store's numbers hold exactly.
-const MOST_GIVEN: u64 = 1 << 52;
+/// Units that were taken, and given back, from under others that had been taken since.
+///
+/// What was taken in between lies lower than it seems, by these parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) from_us: u64,
+    pub(crate) to_us: u64,
+    pub(crate) parts: u64,
+}
+
+/// A record has as many of these. If there are more, the oldest become one, which counts too much and never too little.
+const MOST_GIVEN: usize = 6;
+/// What was taken longer ago than this is not given back.
+const GIVEN_BACK_US: u64 = 600_000_000;
+
+impl Given {
+    /// Returns one that counts at least as much as both.
+    fn or(self, other: Self) -> Self {
+        Self {
+            from_us: self.from_us.min(other.from_us),
+            to_us: self.to_us.max(other.to_us),
+            parts: self.parts.saturating_add(other.parts).min(MOST as u64 - 1),
+        }
+    }
+}
 
 impl Bucket {
     /// Carries out `call` at `now_us`. Returns the reply, and the record to store; `None`: the one that there was stays.
@@ -37,8 +60,8 @@ impl Bucket {
         let mut changed = stored.is_some_and(|bucket| {
             bucket.at_us > now_us || (bucket.count, bucket.period) != (count, period)
         });
-        let [void_us, reset_us, given] = stored.map_or([0; 3], |bucket| {
-            [bucket.void_us, bucket.reset_us, bucket.given]
+        let (void_us, reset_us, given) = stored.map_or_else(Default::default, |bucket| {
+            (bucket.void_us, bucket.reset_us, bucket.given)
         });
         let mut seen = left(call.seen.debt, call.seen.at_us, count, now_us);
         if void_us > 0 && call.seen.at_us <= void_us {
@@ -61,7 +84,6 @@ impl Bucket {
             seen: Seen { debt, at_us },
             healed,
             reset_us,
-            given: 0,
             taken,
         };
         let bucket = Self {
@@ -82,11 +104,7 @@ impl Bucket {
         now_us: u64,
         calls: &[Call],
     ) -> Vec<(Reply, Option<Self>)> {
-        let take = |(stored, call): (&Option<Self>, &Call)| {
-            let (mut reply, bucket) = Self::take(*stored, now_us, call);
-            reply.given = stored.map_or(0, |bucket| bucket.given);
-            (reply, bucket)
-        };
+        let take = |(stored, call): (&Option<Self>, &Call)| Self::take(*stored, now_us, call);
         let taken: Vec<_> = stored.iter().zip(calls).map(take).collect();
         if taken.iter().all(|(reply, _)| reply.taken == [1]) {
             return taken;
@@ -105,7 +123,7 @@ impl Bucket {
 
     /// Gives back what has not flowed back yet of units that were taken.
     ///
-    /// They are on top of the debt at that time, and flow back after it, less what was given back since: that was below them, at worst.
+    /// They are on top of the debt at that time, and flow back after it.
     pub(crate) fn give_back(
         stored: Option<Self>,
         now_us: u64,
@@ -123,47 +141,80 @@ impl Bucket {
         let Some(bucket) = stored else {
             return (reply(0, 0), None);
         };
-        let debt = bucket.debt_at(now_us);
-        let same = (bucket.count, bucket.period) == (count, period);
-        let debt = converted(debt, bucket.period, period);
-        let since = (bucket.given + MOST_GIVEN - back.given) % MOST_GIVEN;
-        let owed = left(back.taken.debt, back.taken.at_us, count, now_us).saturating_sub(since);
-        let parts = owed.min(back.units * period).min(MOST_GIVEN);
-        let was_reset = bucket.reset_us > 0 && bucket.reset_us >= back.taken.at_us;
+        let debt = converted(bucket.debt_at(now_us), bucket.period, period);
+        let is_same = (bucket.count, bucket.period) == (count, period);
+        let taken_us = back.taken.at_us;
+        // What was given back since, of units that had been taken before these, was below them.
+        let is_below = |given: &&Given| (given.from_us..=given.to_us).contains(&taken_us);
+        let below = bucket.given.iter().filter(is_below);
+        let below = below.map(|given| given.parts).fold(0, u64::saturating_add);
+        let owed = left(back.taken.debt, taken_us, count, now_us).saturating_sub(below);
+        let parts = owed.min(back.units * period);
+        let is_late = taken_us > now_us || taken_us + GIVEN_BACK_US < now_us;
+        let was_reset = bucket.reset_us > 0 && bucket.reset_us >= taken_us;
         // A store that has forgotten them has less debt than that.
-        if !same || was_reset || back.taken.at_us > now_us || debt < owed || parts == 0 {
+        if !is_same || is_late || was_reset || debt < owed || parts == 0 {
             return (reply(debt, 0), None);
+        }
+        let mut given = bucket.recently_given(now_us);
+        if debt > owed {
+            given.push(Given {
+                from_us: taken_us,
+                to_us: now_us,
+                parts,
+            });
         }
         let bucket = Self {
             debt: debt - parts,
             at_us: now_us,
             void_us: now_us,
-            given: (bucket.given + parts) % MOST_GIVEN,
             ..bucket
         };
-        (reply(bucket.debt, parts), Some(bucket))
+        (reply(bucket.debt, parts), Some(bucket.with_given(given)))
+    }
+
+    fn recently_given(&self, now_us: u64) -> Vec<Given> {
+        let is_recent = |given: &Given| given.parts > 0 && given.to_us + GIVEN_BACK_US >= now_us;
+        self.given.into_iter().filter(is_recent).collect()
+    }
+
+    fn with_given(mut self, mut given: Vec<Given>) -> Self {
+        if given.len() > MOST_GIVEN {
+            let oldest = given.remove(0);
+            given[0] = given[0].or(oldest);
+        }
+        given.resize(MOST_GIVEN, Given::default());
+        self.given.copy_from_slice(&given);
+        self
     }
 
     /// Reads the text of a record. Returns `None` if it is none of these.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let parts: Vec<u64> = text
-            .split(':')
-            .map(|part| part.parse().ok())
-            .collect::<Option<_>>()?;
-        let (&[debt, at_us, count, period], marks) = parts.split_first_chunk()?;
-        let [void_us, reset_us, given] = match marks {
-            [] => [0; 3],
-            marks => marks.try_into().ok()?,
-        };
-        (count > 0 && period > 0).then_some(Self {
+        let mut words = text.split(':');
+        let mut number = || words.next()?.parse().ok();
+        let (debt, at_us, count, period) = (number()?, number()?, number()?, number()?);
+        let void_us = words.next().map_or(Some(0), |word| word.parse().ok())?;
+        let reset_us = words.next().map_or(Some(0), |word| word.parse().ok())?;
+        let given = words.map(|word| {
+            let mut numbers = word.splitn(3, ',').map(|number| number.parse().ok());
+            Some(Given {
+                from_us: numbers.next()??,
+                to_us: numbers.next()??,
+                parts: numbers.next()??,
+            })
+        });
+        let given: Vec<Given> = given.collect::<Option<_>>()?;
+        let bucket = Self {
             debt,
             at_us,
             count,
             period,
             void_us,
             reset_us,
-            given,
-        })
+            given: Default::default(),
+        };
+        let is_one = count > 0 && period > 0 && given.len() <= MOST_GIVEN;
+        is_one.then(|| bucket.with_given(given))
     }
 
     /// Returns what is left of the debt, in parts.
@@ -188,17 +239,18 @@ impl Bucket {
             period: 1,
             void_us: now_us,
             reset_us: now_us,
-            given: 0,
+            given: Default::default(),
         }
     }
 
-    /// Returns this record with the marks of units that were given back at `void_us`.
-    pub(crate) fn with_given(self, void_us: u64, given: u64) -> Self {
-        Self {
-            void_us,
-            given,
+    /// Returns this record with the marks of units that were given back, at least once.
+    pub(crate) fn given_back(self, given: Given) -> Self {
+        let all = [self.recently_given(0), vec![given]].concat();
+        let bucket = Self {
+            void_us: given.to_us,
             ..self
-        }
+        };
+        bucket.with_given(all)
     }
 
     /// Returns this record as it was before `parts` were given back.
@@ -248,7 +300,15 @@ impl fmt::Display for Bucket {
         } = self;
         write!(f, "{debt}:{at_us}:{count}:{period}")?;
         if *void_us > 0 {
-            write!(f, ":{void_us}:{reset_us}:{given}")?;
+            write!(f, ":{void_us}:{reset_us}")?;
+        }
+        for Given {
+            from_us,
+            to_us,
+            parts,
+        } in given.iter().filter(|given| given.parts > 0)
+        {
+            write!(f, ":{from_us},{to_us},{parts}")?;
         }
         Ok(())
     }

@@ -40,7 +40,6 @@ pub(crate) struct GiveBack {
     pub(crate) units: u64,
     /// What the store stated when it took them.
     pub(crate) taken: Seen,
-    pub(crate) given: u64,
 }
 
 /// A debt, in parts, at a time of the store, in microseconds.
@@ -80,8 +79,6 @@ pub(crate) struct Reply {
     pub(crate) healed: u64,
     /// The time of the last reset; 0: none is known.
     pub(crate) reset_us: u64,
-    /// The parts that were ever given back, if units were taken from all or none.
-    pub(crate) given: u64,
     /// How often each run was taken. Of units to give back: the parts that were.
     pub(crate) taken: Vec<u64>,
 }

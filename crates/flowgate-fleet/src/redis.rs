@@ -417,7 +417,7 @@ impl Request {
                 let mut command = evaluate(give_back, 1);
                 command.arg(back.record.to_string());
                 command.arg(&[count, period, back.units * period]);
-                command.arg(&[back.taken.debt, back.taken.at_us, back.given]);
+                command.arg(&[back.taken.debt, back.taken.at_us]);
                 command
             }
         }
@@ -443,10 +443,9 @@ impl Request {
             Self::TakeAll(calls) => {
                 let (taken, records) = numbers.split_first()?;
                 let (records, rest) = records.as_chunks();
-                let of = |&[debt, healed, reset_us, given]: &[u64; 4]| Reply {
+                let of = |&[debt, healed, reset_us]: &[u64; 3]| Reply {
                     healed,
                     reset_us,
-                    given,
                     ..reply(debt, vec![*taken])
                 };
                 let is_whole = rest.is_empty() && records.len() == calls.len();

@@ -4,10 +4,10 @@
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000000 + time[2])
 local record = redis.call('GET', KEYS[1])
-if record and not string.match(record, '^%d+:%d+:%d+:%d+[:%d]*$') then
+if record and not string.match(record, '^%d+:%d+:%d+:%d+[:,%d]*$') then
   return redis.error_reply('FOREIGN the value of this record is not one of flowgate')
 end
 -- No debt since now, by any quota.
 local lasts = math.max(tonumber(ARGV[1]), redis.call('PTTL', KEYS[1]))
-redis.call('SET', KEYS[1], '0:' .. now .. ':1:1:' .. now .. ':' .. now .. ':0', 'PX', string.format('%.0f', lasts))
+redis.call('SET', KEYS[1], '0:' .. now .. ':1:1:' .. now .. ':' .. now, 'PX', string.format('%.0f', lasts))
 return record and 1 or 0

@@ -1,7 +1,7 @@
 -- Takes units from one bucket.
 --
--- KEYS[1]: the record, `debt:time:count:period`. A bucket without a record is full. If the debt was lowered, `:void:reset:given` follows:
--- what was seen by then is void, the time of the last reset, and how many parts were given back.
+-- KEYS[1]: the record, `debt:time:count:period`. A bucket without a record is full. If the debt was lowered, `:void:reset` follows:
+-- what was seen by then is void, and the time of the last reset. And then what was given back, see give_back.lua.
 -- ARGV: count, period, burst, then the last debt that the caller has seen with its time, and then runs: how often to take how
 -- many units, and how often at least. A unit is `period` parts, and `count` parts flow back per microsecond. The runs are taken
 -- in order, each as often as the bucket allows, and not at all if that is less often than at least.
@@ -21,7 +21,7 @@ local record = redis.call('GET', KEYS[1])
 if record then
   local was, at, old_count, old_period
   was, at, old_count, old_period, void, reset, given =
-    string.match(record, '^(%d+):(%d+):(%d+):(%d+):?(%d*):?(%d*):?(%d*)$')
+    string.match(record, '^(%d+):(%d+):(%d+):(%d+):?(%d*):?(%d*)([:,%d]*)$')
   if not was then
     return redis.error_reply('FOREIGN the value of this record is not one of flowgate')
   end
@@ -56,7 +56,7 @@ if changed and debt > 0 then
   local lasts = math.ceil(debt / count / 1000) + 10000
   if void ~= '' then
     -- As long as a process may have seen something before it.
-    text = text .. ':' .. void .. ':' .. reset .. ':' .. given
+    text = text .. ':' .. void .. ':' .. reset .. given
     lasts = math.max(lasts, redis.call('PTTL', KEYS[1]))
   end
   redis.call('SET', KEYS[1], text, 'PX', string.format('%.0f', lasts))

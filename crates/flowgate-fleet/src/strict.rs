@@ -393,7 +393,6 @@ impl Strict {
             terms: self.terms,
             units,
             taken: reply.seen,
-            given: reply.given,
         }
     }
 

@@ -9,15 +9,15 @@ local function left(owed, at, rate)
 end
 -- Returns a bucket in parts of this quota, or nothing if the value of the record is not one of flowgate.
 local function read(key, count, period)
-  local bucket = {key = key, count = count, period = period, debt = 0, void = 0, reset = 0, given = 0}
+  local bucket = {key = key, count = count, period = period, debt = 0, void = 0, reset = 0, given = ''}
   local record = redis.call('GET', key)
   if not record then return bucket end
   local was, at, old_count, old_period, marks = string.match(record, '^(%d+):(%d+):(%d+):(%d+)(.*)$')
   if not was then return nil end
   if marks ~= '' then
-    local void, reset, given = string.match(marks, '^:(%d+):(%d+):(%d+)$')
+    local void, reset, given = string.match(marks, '^:(%d+):(%d+)([:,%d]*)$')
     if not void then return nil end
-    bucket.void, bucket.reset, bucket.given = void + 0, reset + 0, given + 0
+    bucket.void, bucket.reset, bucket.given = void + 0, reset + 0, given
   end
   at, old_count, old_period = at + 0, old_count + 0, old_period + 0
   bucket.debt = left(was + 0, at, old_count)
@@ -36,7 +36,7 @@ local function store(bucket, owed)
   local text = string.format('%.0f:%.0f:%.0f:%.0f', bucket.debt, now, bucket.count, bucket.period)
   local lasts = math.ceil(owed / bucket.count / 1000) + 10000
   if bucket.void > 0 then
-    text = text .. string.format(':%.0f:%.0f:%.0f', bucket.void, bucket.reset, bucket.given)
+    text = text .. string.format(':%.0f:%.0f', bucket.void, bucket.reset) .. bucket.given
     lasts = math.max(lasts, redis.call('PTTL', bucket.key))
   end
   redis.call('SET', bucket.key, text, 'PX', string.format('%.0f', lasts))

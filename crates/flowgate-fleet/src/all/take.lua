@@ -2,7 +2,7 @@
 --
 -- KEYS: the records. ARGV, for each of them: count, period, burst, the last debt that the caller has seen with its time, and the units.
 -- Returns the time, 1 if the units were taken and 0 if not, and then for each bucket: the debt, how much of it the record had
--- forgotten, the time of the last reset, and how many parts were given back.
+-- forgotten, and the time of the last reset.
 local buckets, enough = {}, true
 for i, key in ipairs(KEYS) do
   local at = 6 * i - 6
@@ -22,6 +22,6 @@ local reply = {now, enough and 1 or 0}
 for _, bucket in ipairs(buckets) do
   if enough then bucket.debt, bucket.changed = bucket.debt + bucket.cost, true end
   if bucket.changed and bucket.debt > 0 then store(bucket, bucket.debt) end
-  for _, field in ipairs({'debt', 'healed', 'reset', 'given'}) do reply[#reply + 1] = bucket[field] end
+  for _, field in ipairs({'debt', 'healed', 'reset'}) do reply[#reply + 1] = bucket[field] end
 end
 return reply
