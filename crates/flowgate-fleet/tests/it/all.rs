@@ -2,11 +2,11 @@
 
 use crate::support::{Cluster, Engine, calls, fleet, fleets, until};
 use flowgate::ManualClock;
-use flowgate_fleet::{Ask, CutOff, Fleet, FleetKeyed, FleetLimit, LocalStore, Overshoot};
+use flowgate_fleet::{Ask, AskAll, CutOff, Fleet, FleetKeyed, FleetLimit, LocalStore, Overshoot};
 use std::future::Future;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -211,15 +211,14 @@ fn a_foreign_value_cuts_off_its_own_limit_and_no_other() {
     assert!(!api.ask().n(99).block().unwrap().is_degraded());
 }
 
-/// Threads of all processes ask for one unit of "busy" and one of "rest". Returns how many were admitted.
-fn ask_for_both(busy: &[FleetLimit], rest: &[FleetLimit], at_least: u64) -> u64 {
-    let (admitted, refused, is_over) =
-        (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+/// Threads of all processes ask for one unit of "busy" and one of "rest". Returns how many were admitted, and how many were refused.
+fn ask_for_both(busy: &[FleetLimit], rest: &[FleetLimit], at_least: u64) -> [u64; 2] {
+    let [admitted, refused] = [const { AtomicU64::new(0) }; 2];
     thread::scope(|scope| {
         for (busy, rest) in busy.iter().zip(rest) {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    while !is_over.load(Ordering::Relaxed) {
+                    while admitted.load(Ordering::Relaxed) < at_least {
                         match Ask::all([rest.ask(), busy.ask()]).block() {
                             Ok(one) => {
                                 assert!(!one.is_degraded());
@@ -228,21 +227,14 @@ fn ask_for_both(busy: &[FleetLimit], rest: &[FleetLimit], at_least: u64) -> u64 
                             Err(denied) => {
                                 assert!(!denied.is_outage(), "{denied}");
                                 refused.fetch_add(1, Ordering::Relaxed);
-                                // What is known here is soon refused.
-                                thread::yield_now();
                             }
                         }
                     }
                 });
             }
         }
-        until("too few are admitted", || {
-            admitted.load(Ordering::Relaxed) >= at_least
-        });
-        assert!(refused.load(Ordering::Relaxed) > at_least);
-        is_over.store(true, Ordering::Relaxed);
     });
-    admitted.into_inner()
+    [admitted, refused].map(AtomicU64::into_inner)
 }
 
 /// One limit is used up again and again. The other one has lost no more than what was admitted.
@@ -255,7 +247,7 @@ fn no_drained_loser(fleets: &[Fleet]) {
     };
     // Of the busy one, units flow back all the time, and few at a time.
     let (busy, rest) = (of("busy", "500/s burst 5"), of("rest", "1000000/day"));
-    let admitted = ask_for_both(&busy, &rest, 500);
+    let [admitted, refused] = ask_for_both(&busy, &rest, 500);
     // While it ran, less than one unit in 86 ms flowed back.
     let mut left = 0;
     for step in [1_000_000, 100_000, 10_000, 1_000, 100, 10, 1] {
@@ -263,7 +255,8 @@ fn no_drained_loser(fleets: &[Fleet]) {
             left += step;
         }
     }
-    println!("{admitted} admitted, {left} left of 1000000");
+    println!("{admitted} admitted, {refused} refused, {left} left of 1000000");
+    assert!(refused > admitted);
     let drained = 1_000_000_i64 - i64::try_from(left + admitted).unwrap();
     // Those that flowed back are more, not fewer.
     assert!(drained <= 0, "{drained} units are lost");
@@ -282,6 +275,80 @@ fn c1_many_that_one_limit_refuses_drain_nothing_from_the_other_one() {
 fn c1_many_that_one_limit_refuses_drain_nothing_from_the_other_one_in_another_slot() {
     let cluster = Cluster::start(false);
     no_drained_loser(&cluster.fleets(3, LONG));
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn c1_units_of_refused_and_of_dropped_requests_are_given_back_to_the_last_one() {
+    const UNITS: u64 = 40;
+    const KEYS: usize = 5;
+    let cluster = Cluster::start(false);
+    let nodes = cluster.fleets(3, LONG);
+    let of = |name: &str| -> Vec<FleetKeyed> {
+        let of = |fleet| keyed(fleet, name, &format!("{UNITS}/day"));
+        nodes.iter().map(of).collect()
+    };
+    let (tenants, sites) = (of("tenant"), of("site"));
+    let admitted = [const { [const { AtomicU64::new(0) }; KEYS] }; 2];
+    let refused = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for (tenants, sites) in tenants.iter().zip(&sites) {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while refused.load(Ordering::Relaxed) < 2_000 {
+                        let keys = [fastrand::usize(..KEYS), fastrand::usize(..KEYS)];
+                        let units = [fastrand::u64(1..=3), fastrand::u64(1..=3)];
+                        let tenant = tenants.ask([keys[0] as u8]).n(units[0]);
+                        let site = sites.ask([keys[1] as u8]).n(units[1]);
+                        let all = Ask::all([tenant, site]);
+                        let admits = match fastrand::u32(..8) {
+                            0 => begin_and_drop(all),
+                            _ => Some(all.block().is_ok()),
+                        };
+                        match admits {
+                            Some(true) => admit(&admitted, keys, units),
+                            Some(false) => _ = refused.fetch_add(1, Ordering::Relaxed),
+                            None => {}
+                        }
+                    }
+                });
+            }
+        }
+    });
+    let marks = |server: &Engine| {
+        let records: Vec<String> = server.command("KEYS fg1:*").unwrap();
+        let text = |record: &String| server.command::<String>(&format!("GET {record}")).unwrap();
+        records
+            .iter()
+            .map(text)
+            .filter(|text| text.matches(':').count() > 3)
+            .count()
+    };
+    let marks: usize = cluster.primaries.iter().map(marks).sum();
+    println!("{marks} of {} records were given back to", 2 * KEYS);
+    assert!(marks > 0);
+    for (limits, admitted) in [(&tenants, &admitted[0]), (&sites, &admitted[1])] {
+        for (key, admitted) in admitted.iter().enumerate() {
+            let left = UNITS - admitted.load(Ordering::Relaxed);
+            let ask = |units| limits[0].ask([key as u8]).n(units).block();
+            until("units are lost", || ask(left).is_ok());
+            assert!(ask(1).is_err(), "more than there were");
+        }
+    }
+}
+
+/// Gives up. Returns whether the request was admitted, if that was known in time.
+fn begin_and_drop(all: AskAll) -> Option<bool> {
+    match pin!(all).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer.is_ok()),
+        Poll::Pending => None,
+    }
+}
+
+fn admit<const K: usize>(admitted: &[[AtomicU64; K]; 2], keys: [usize; 2], units: [u64; 2]) {
+    for at in [0, 1] {
+        admitted[at][keys[at]].fetch_add(units[at], Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -357,9 +424,8 @@ fn a_caller_that_gives_up_gets_its_units_back() {
     );
     let mut admitted = 0;
     for _ in 0..50 {
-        let mut ask = pin!(Ask::all([api.ask(), other.ask()]));
-        let polled = ask.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        admitted += u64::from(polled.is_ready());
+        let admits = begin_and_drop(Ask::all([api.ask(), other.ask()]));
+        admitted += u64::from(admits == Some(true));
     }
     for limit in [api, other] {
         until("they are not given back", || {
