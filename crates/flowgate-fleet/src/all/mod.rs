@@ -65,7 +65,7 @@ impl DeniedBy {
     /// Creates the refusal of all of `limits`, of which there is at least one.
     fn all(mut limits: Vec<(usize, Denied)>) -> Self {
         limits.sort_by_key(|(at, _)| *at);
-        // What is refused for good, or for an unknown time, is not worth a wait.
+        // A refusal for good, or for an unknown time, is more than a wait.
         let wait = |(_, denied): &&(usize, Denied)| {
             denied
                 .retry_after()
@@ -76,9 +76,9 @@ impl DeniedBy {
         Self { whole, limits }
     }
 
-    /// Returns the limits that refuse, by their places in the list of [`Ask::all`], and why each of them does.
+    /// Returns the limits that refuse, and why each of them does.
     ///
-    /// Limits that were not asked any more, because others had refused, are not among them.
+    /// The number is the place in the list of [`Ask::all`], from 0. Limits that were not asked any more, because others had refused, are not among them.
     pub fn limits(&self) -> &[(usize, Denied)] {
         &self.limits
     }
@@ -133,7 +133,7 @@ impl Ask {
     /// The output is a [`DeniedBy`]:
     ///
     /// - At least one limit refuses. `retry_after` is the longest wait of the limits that refuse.
-    /// - [`Denied::is_outage`]: the store did not answer about a limit, and its share was used up. Nobody refused it.
+    /// - [`Denied::is_outage`]: the store did not answer about a limit, and its share was used up. The limit may have had enough.
     /// - [`Denied::is_never`]: a limit's burst is smaller than the units.
     ///
     /// If the store does not answer about some limits, [`when_cut_off`](crate::FleetLimitBuilder::when_cut_off) decides on these, and the

@@ -1,4 +1,4 @@
-//! One request of several limits, on its way.
+//! One request of several limits, in flight.
 //!
 //! ```text
 //!   begin ──▶ Look, once per fleet ──▶ Take, once per place ──▶ admitted
@@ -37,7 +37,7 @@ pub(crate) struct Together {
     _entered: Option<Entered>,
 }
 
-/// What is asked next, or just now, and of which members.
+/// A step of a request, and the members that it is about.
 enum Stage {
     Look(Vec<usize>),
     Take(Vec<usize>),

@@ -118,7 +118,7 @@ fn a_request_that_can_never_be_granted_and_an_empty_one_need_no_store() {
 
 #[test]
 fn without_a_store_the_shares_of_all_decide_and_an_outage_is_no_refusal() {
-    let store = LocalStore::new(&ManualClock::new());
+    let store = LocalStore::new(ManualClock::new());
     let fleet = store.fleet().nodes(2).open().unwrap();
     let of = |name: &str, quota: &str| fleet.limit(name, quota.parse().unwrap()).build().unwrap();
     let (large, small) = (of("large", "20/day"), of("small", "4/day"));
