@@ -429,4 +429,63 @@ mod tests {
         let (late, _) = Bucket::take(stored, 4_000_000, &full);
         assert_eq!((late.healed, late.taken), (0, vec![0]));
     }
+
+    /// Gives back units that `call` has taken with this reply.
+    fn give_back(stored: &mut Option<Bucket>, now_us: u64, call: &Call, taken: Seen) -> u64 {
+        let back = GiveBack {
+            record: call.record,
+            terms: call.terms,
+            units: call.runs[0].units,
+            taken,
+        };
+        let (reply, bucket) = Bucket::give_back(*stored, now_us, &back);
+        *stored = bucket.or(*stored);
+        reply.taken[0] / call.terms.period
+    }
+
+    #[test]
+    fn c1_what_lies_above_units_that_are_given_back_flows_back_sooner_and_is_not_given_back_then() {
+        let (mut stored, five) = (None, call("1/s burst 10", 5));
+        let [lower, upper] = [0; 2].map(|now_us| {
+            let (reply, bucket) = Bucket::take(stored, now_us, &five);
+            stored = bucket;
+            reply.seen
+        });
+        // Of the lower five, four are still there after a second. Of the upper five, one is, four seconds later.
+        assert_eq!(give_back(&mut stored, 1_000_000, &five, lower), 4);
+        assert!(take(&mut stored, 5_000_000, &call("1/s burst 10", 9)));
+        assert_eq!(give_back(&mut stored, 5_000_000, &five, upper), 1);
+        assert!(take(&mut stored, 5_000_000, &call("1/s burst 10", 1)));
+        assert!(!take(&mut stored, 5_000_000, &call("1/s burst 10", 1)));
+    }
+
+    #[test]
+    fn units_are_given_back_to_a_record_that_has_them_and_to_no_other() {
+        let five = call("10/day burst 10", 5);
+        let (taken, bucket) = Bucket::take(None, 7, &five);
+        let gives =
+            |mut stored: Option<Bucket>, now_us| give_back(&mut stored, now_us, &five, taken.seen);
+        assert_eq!(gives(bucket, 8), 4, "a part of the fifth has flowed back");
+        assert_eq!(gives(bucket, 7), 5);
+        assert_eq!(gives(None, 8), 0, "it is forgotten");
+        assert_eq!(gives(Some(Bucket::reset(7)), 8), 0);
+        assert_eq!(gives(bucket, 6), 0, "the clock was set back");
+        let (_, other) = Bucket::take(bucket, 7, &call("20/day burst 20", 1));
+        assert_eq!(gives(other, 8), 0, "another quota");
+        let (_, fewer) = Bucket::take(None, 7, &call("10/day burst 10", 1));
+        assert_eq!(gives(fewer, 8), 0, "it has forgotten them");
+        assert_eq!(gives(bucket, 600_000_008), 0, "too late");
+    }
+
+    #[test]
+    fn what_was_seen_before_units_were_given_back_is_no_reminder() {
+        let mut five = call("10/day burst 10", 5);
+        let (taken, mut stored) = Bucket::take(None, 7, &five);
+        assert_eq!(give_back(&mut stored, 7, &five, taken.seen), 5);
+        five.seen = taken.seen;
+        let (reply, _) = Bucket::take(stored, 8, &five);
+        assert_eq!((reply.healed, reply.taken), (0, vec![1]));
+        let (reply, _) = Bucket::take(None, 8, &five);
+        assert!(reply.healed > 0, "the mark is lost with the record");
+    }
 }

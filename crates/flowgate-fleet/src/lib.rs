@@ -30,7 +30,7 @@
 //!
 //! Let b be the burst and r the rate of a limit, and let all processes state the same quota. In every interval of length t, they are
 //! admitted at most b + r·t. An admission counts when the store takes its units; the caller learns of it up to one
-//! [timeout](FleetBuilder::timeout) later.
+//! [timeout](FleetBuilder::timeout) later. Of several limits in a cluster, it is up to one timeout per limit.
 //!
 //! A leased limit admits at most its [`Overshoot`] more. That is what all processes hold when the interval begins. Tokens that
 //! are [refunded](flowgate::RateLimiter::refund) after the next lease has been granted are held in addition.

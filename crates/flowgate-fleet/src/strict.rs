@@ -21,6 +21,7 @@ use crate::view::{self, FleetBound, FleetCounts};
 use crate::{Admitted, CutOff};
 use flowgate::{Clock, Denied, Timestamp};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -47,6 +48,8 @@ pub(crate) struct Strict {
     alone: Alone,
     keys: Keys<State>,
     tally: Tally,
+    /// The most calls one after the other in which units of a request were taken.
+    calls: AtomicU32,
 }
 
 /// The state of a key, as far as this process knows it.
@@ -119,6 +122,7 @@ impl Strict {
             alone,
             keys: Keys::new(capacity),
             tally: Tally::default(),
+            calls: AtomicU32::new(1),
         }
     }
 
@@ -138,8 +142,9 @@ impl Strict {
             trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)))
         });
         let bursts = |count: u64| self.terms.burst.saturating_mul(count);
+        let longest = timeout.saturating_mul(self.calls.load(Ordering::Relaxed));
         FleetBound {
-            in_flight: u64::try_from(view::flow(&self.terms, timeout)).unwrap_or(u64::MAX),
+            in_flight: u64::try_from(view::flow(&self.terms, longest)).unwrap_or(u64::MAX),
             leased: 0,
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
@@ -351,6 +356,12 @@ impl Strict {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// Notes that a request takes units in `calls` calls, one after the other. It is answered after the last one.
+    pub(crate) fn takes_in(&self, calls: usize) {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        self.calls.fetch_max(calls, Ordering::Relaxed);
     }
 
     pub(crate) fn known_of(&self, record: Record, n: u64, is_down: bool) -> Known {

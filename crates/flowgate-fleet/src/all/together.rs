@@ -219,6 +219,9 @@ impl Together {
         if steps.len() > 1 {
             self.looks = looks.into();
         }
+        for &at in steps.iter().flatten() {
+            self.members[at].of().strict.takes_in(steps.len());
+        }
         self.steps = steps.into();
         self.sort();
     }
@@ -366,6 +369,9 @@ impl Together {
             Ok(replies) => replies,
             Err(Failure::Refused(_)) if step.len() > 1 => {
                 // It took nothing. Each limit is asked by itself: one may have a foreign value, and the others not.
+                for member in &self.members {
+                    member.of().strict.takes_in(self.members.len());
+                }
                 for at in step {
                     self.steps.push_front(vec![at]);
                 }

@@ -150,6 +150,17 @@ fn two_limits_of_one_name_and_limits_of_two_fleets_are_taken_from_together() {
     let denied = all().unwrap_err();
     assert_eq!(denied.limits()[0].0, 1);
     assert_eq!(denied.retry_after(), Some(DAY / 3));
+    // What takes two calls, one after the other, is in flight for two timeouts.
+    let in_flight = |limit: &FleetLimit| limit.bound().in_flight;
+    assert_eq!(in_flight(&limit(&fleets[0], "fast", "1000/s")), 50);
+    let fast = limit(&fleets[0], "fast", "1000/s");
+    assert!(Ask::all([fast.ask(), other.ask()]).block().is_err() && in_flight(&fast) == 50);
+    assert!(
+        Ask::all([fast.ask(), limit(&fleets[1], "new", "1/s").ask()])
+            .block()
+            .is_ok()
+    );
+    assert_eq!(in_flight(&fast), 100);
     // Nine are taken.
     assert!(api.ask().n(1).block().is_ok());
     assert!(same.ask().n(1).block().is_err());
