@@ -1,18 +1,51 @@
-//! What the script does, as a function. The two are compared with each other in a real store.
+//! What the scripts do, as functions. They are compared with each other in a real store.
 
-use crate::call::{Call, Reply, Seen};
+use crate::call::{Call, GiveBack, Reply, Run, Seen};
 use crate::terms::MOST;
 use std::fmt;
 
-/// The record of a bucket that has debt: `debt:time:count:period`. A full bucket has none. After a [reset](Self::reset), its time follows.
+/// The record of a bucket that has debt: `debt:time:count:period`. A full bucket has none.
+///
+/// Once the debt was lowered by more than what flows back, by a [reset](Self::reset) or by units that were given back,
+/// `:void:reset` follows, and `:from,to,parts` for each [`Given`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     debt: u64,
     pub(crate) at_us: u64,
     pub(crate) count: u64,
     pub(crate) period: u64,
-    /// What was seen by then is forgiven; 0: there was no reset.
+    /// What was seen by then is void: the debt was lowered. 0: it was not.
+    pub(crate) void_us: u64,
+    /// When there was a reset; 0: there was none.
     pub(crate) reset_us: u64,
+    /// What was given back a short while ago, the oldest first; without parts: nothing.
+    given: [Given; MOST_GIVEN],
+}
+
+/// Units that were taken, and given back, from under others that had been taken since.
+///
+/// What was taken in between lies lower than it seems, by these parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) from_us: u64,
+    pub(crate) to_us: u64,
+    pub(crate) parts: u64,
+}
+
+/// A record has as many of these. If there are more, the oldest become one, which counts too much and never too little.
+const MOST_GIVEN: usize = 6;
+/// What was taken longer ago than this is not given back.
+const GIVEN_BACK_US: u64 = 600_000_000;
+
+impl Given {
+    /// Returns one that counts at least as much as both.
+    fn or(self, other: Self) -> Self {
+        Self {
+            from_us: self.from_us.min(other.from_us),
+            to_us: self.to_us.max(other.to_us),
+            parts: self.parts.saturating_add(other.parts).min(MOST as u64 - 1),
+        }
+    }
 }
 
 impl Bucket {
@@ -27,9 +60,11 @@ impl Bucket {
         let mut changed = stored.is_some_and(|bucket| {
             bucket.at_us > now_us || (bucket.count, bucket.period) != (count, period)
         });
-        let reset_us = stored.map_or(0, |bucket| bucket.reset_us);
+        let (void_us, reset_us, given) = stored.map_or_else(Default::default, |bucket| {
+            (bucket.void_us, bucket.reset_us, bucket.given)
+        });
         let mut seen = left(call.seen.debt, call.seen.at_us, count, now_us);
-        if reset_us > 0 && call.seen.at_us <= reset_us {
+        if void_us > 0 && call.seen.at_us <= void_us {
             seen = 0;
         }
         let healed = seen.saturating_sub(debt);
@@ -52,6 +87,7 @@ impl Bucket {
                 ..Seen::default()
             },
             healed,
+            reset_us,
             taken,
         };
         let bucket = Self {
@@ -59,29 +95,131 @@ impl Bucket {
             at_us,
             count,
             period,
+            void_us,
             reset_us,
+            given,
         };
         (reply, (changed && debt > 0).then_some(bucket))
     }
 
+    /// Carries out all of `calls`, of which each has one run. If one of them cannot take its run, none of them does.
+    pub(crate) fn take_all(
+        stored: &[Option<Self>],
+        now_us: u64,
+        calls: &[Call],
+    ) -> Vec<(Reply, Option<Self>)> {
+        let take = |(stored, call): (&Option<Self>, &Call)| Self::take(*stored, now_us, call);
+        let taken: Vec<_> = stored.iter().zip(calls).map(take).collect();
+        if taken.iter().all(|(reply, _)| reply.taken == [1]) {
+            return taken;
+        }
+        let nothing = |call: &Call| Call {
+            runs: call
+                .runs
+                .iter()
+                .map(|run| Run { times: 0, ..*run })
+                .collect(),
+            ..call.clone()
+        };
+        let calls: Vec<Call> = calls.iter().map(nothing).collect();
+        stored.iter().zip(&calls).map(take).collect()
+    }
+
+    /// Gives back what has not flowed back yet of units that were taken.
+    ///
+    /// They are on top of the debt at that time, and flow back after it.
+    pub(crate) fn give_back(
+        stored: Option<Self>,
+        now_us: u64,
+        back: &GiveBack,
+    ) -> (Reply, Option<Self>) {
+        let (count, period) = (back.terms.count, back.terms.period);
+        let reply = |debt: u64, parts: u64| Reply {
+            seen: Seen {
+                debt,
+                at_us: now_us,
+                began_us: 0,
+            },
+            taken: vec![parts],
+            ..Reply::default()
+        };
+        let Some(bucket) = stored else {
+            return (reply(0, 0), None);
+        };
+        let debt = converted(bucket.debt_at(now_us), bucket.period, period);
+        let is_same = (bucket.count, bucket.period) == (count, period);
+        let taken_us = back.taken.at_us;
+        // What was given back since, of units that had been taken before these, was below them.
+        let is_below = |given: &&Given| (given.from_us..=given.to_us).contains(&taken_us);
+        let below = bucket.given.iter().filter(is_below);
+        let below = below.map(|given| given.parts).fold(0, u64::saturating_add);
+        let owed = left(back.taken.debt, taken_us, count, now_us).saturating_sub(below);
+        let parts = owed.min(back.units * period);
+        let is_late = taken_us > now_us || taken_us + GIVEN_BACK_US < now_us;
+        let was_reset = bucket.reset_us > 0 && bucket.reset_us >= taken_us;
+        // A store that has forgotten them has less debt than that.
+        if !is_same || is_late || was_reset || debt < owed || parts == 0 {
+            return (reply(debt, 0), None);
+        }
+        let mut given = bucket.recently_given(now_us);
+        if debt > owed {
+            given.push(Given {
+                from_us: taken_us,
+                to_us: now_us,
+                parts,
+            });
+        }
+        let bucket = Self {
+            debt: debt - parts,
+            at_us: now_us,
+            void_us: now_us,
+            ..bucket
+        };
+        (reply(bucket.debt, parts), Some(bucket.with_given(given)))
+    }
+
+    fn recently_given(&self, now_us: u64) -> Vec<Given> {
+        let is_recent = |given: &Given| given.parts > 0 && given.to_us + GIVEN_BACK_US >= now_us;
+        self.given.into_iter().filter(is_recent).collect()
+    }
+
+    fn with_given(mut self, mut given: Vec<Given>) -> Self {
+        if given.len() > MOST_GIVEN {
+            let oldest = given.remove(0);
+            given[0] = given[0].or(oldest);
+        }
+        given.resize(MOST_GIVEN, Given::default());
+        self.given.copy_from_slice(&given);
+        self
+    }
+
     /// Reads the text of a record. Returns `None` if it is none of these.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let parts: Vec<u64> = text
-            .split(':')
-            .map(|part| part.parse().ok())
-            .collect::<Option<_>>()?;
-        let (debt, at_us, count, period, reset_us) = match parts[..] {
-            [debt, at_us, count, period] => (debt, at_us, count, period, 0),
-            [debt, at_us, count, period, reset_us] => (debt, at_us, count, period, reset_us),
-            _ => return None,
-        };
-        (count > 0 && period > 0).then_some(Self {
+        let mut words = text.split(':');
+        let mut number = || words.next()?.parse().ok();
+        let (debt, at_us, count, period) = (number()?, number()?, number()?, number()?);
+        let void_us = words.next().map_or(Some(0), |word| word.parse().ok())?;
+        let reset_us = words.next().map_or(Some(0), |word| word.parse().ok())?;
+        let given = words.map(|word| {
+            let mut numbers = word.splitn(3, ',').map(|number| number.parse().ok());
+            Some(Given {
+                from_us: numbers.next()??,
+                to_us: numbers.next()??,
+                parts: numbers.next()??,
+            })
+        });
+        let given: Vec<Given> = given.collect::<Option<_>>()?;
+        let bucket = Self {
             debt,
             at_us,
             count,
             period,
+            void_us,
             reset_us,
-        })
+            given: Default::default(),
+        };
+        let is_one = count > 0 && period > 0 && given.len() <= MOST_GIVEN;
+        is_one.then(|| bucket.with_given(given))
     }
 
     /// Returns whether it has nothing but the time of a reset, of a limit of any kind.
@@ -109,7 +247,27 @@ impl Bucket {
             at_us: now_us,
             count: 1,
             period: 1,
+            void_us: now_us,
             reset_us: now_us,
+            given: Default::default(),
+        }
+    }
+
+    /// Returns this record with the marks of units that were given back, at least once.
+    pub(crate) fn given_back(self, given: Given) -> Self {
+        let all = [self.recently_given(0), vec![given]].concat();
+        let bucket = Self {
+            void_us: given.to_us,
+            ..self
+        };
+        bucket.with_given(all)
+    }
+
+    /// Returns this record as it was before `parts` were given back.
+    pub(crate) fn before(self, parts: u64) -> Self {
+        Self {
+            debt: self.debt + parts,
+            ..self
         }
     }
 
@@ -121,7 +279,7 @@ impl Bucket {
 }
 
 /// Returns what is left of a debt. If the clock was set back, nothing flows back.
-pub(crate) fn left(debt: u64, at_us: u64, count: u64, now_us: u64) -> u64 {
+fn left(debt: u64, at_us: u64, count: u64, now_us: u64) -> u64 {
     let passed = u128::from(now_us.saturating_sub(at_us));
     let paid = passed * u128::from(count);
     u64::try_from(paid).map_or(0, |paid| debt.saturating_sub(paid))
@@ -146,11 +304,21 @@ impl fmt::Display for Bucket {
             at_us,
             count,
             period,
+            void_us,
             reset_us,
+            given,
         } = self;
         write!(f, "{debt}:{at_us}:{count}:{period}")?;
-        if *reset_us > 0 {
-            write!(f, ":{reset_us}")?;
+        if *void_us > 0 {
+            write!(f, ":{void_us}:{reset_us}")?;
+        }
+        for Given {
+            from_us,
+            to_us,
+            parts,
+        } in given.iter().filter(|given| given.parts > 0)
+        {
+            write!(f, ":{from_us},{to_us},{parts}")?;
         }
         Ok(())
     }
@@ -270,5 +438,64 @@ mod tests {
         assert!(!take(&mut stored, 7, &full));
         let (late, _) = Bucket::take(stored, 4_000_000, &full);
         assert_eq!((late.healed, late.taken), (0, vec![0]));
+    }
+
+    /// Gives back units that `call` has taken with this reply.
+    fn give_back(stored: &mut Option<Bucket>, now_us: u64, call: &Call, taken: Seen) -> u64 {
+        let back = GiveBack {
+            record: call.record,
+            terms: call.terms,
+            units: call.runs[0].units,
+            taken,
+        };
+        let (reply, bucket) = Bucket::give_back(*stored, now_us, &back);
+        *stored = bucket.or(*stored);
+        reply.taken[0] / call.terms.period
+    }
+
+    #[test]
+    fn c1_what_lies_above_units_that_are_given_back_flows_back_sooner_and_is_not_given_back_then() {
+        let (mut stored, five) = (None, call("1/s burst 10", 5));
+        let [lower, upper] = [0; 2].map(|now_us| {
+            let (reply, bucket) = Bucket::take(stored, now_us, &five);
+            stored = bucket;
+            reply.seen
+        });
+        // Of the lower five, four are still there after a second. Of the upper five, one is, four seconds later.
+        assert_eq!(give_back(&mut stored, 1_000_000, &five, lower), 4);
+        assert!(take(&mut stored, 5_000_000, &call("1/s burst 10", 9)));
+        assert_eq!(give_back(&mut stored, 5_000_000, &five, upper), 1);
+        assert!(take(&mut stored, 5_000_000, &call("1/s burst 10", 1)));
+        assert!(!take(&mut stored, 5_000_000, &call("1/s burst 10", 1)));
+    }
+
+    #[test]
+    fn units_are_given_back_to_a_record_that_has_them_and_to_no_other() {
+        let five = call("10/day burst 10", 5);
+        let (taken, bucket) = Bucket::take(None, 7, &five);
+        let gives =
+            |mut stored: Option<Bucket>, now_us| give_back(&mut stored, now_us, &five, taken.seen);
+        assert_eq!(gives(bucket, 8), 4, "a part of the fifth has flowed back");
+        assert_eq!(gives(bucket, 7), 5);
+        assert_eq!(gives(None, 8), 0, "it is forgotten");
+        assert_eq!(gives(Some(Bucket::reset(7)), 8), 0);
+        assert_eq!(gives(bucket, 6), 0, "the clock was set back");
+        let (_, other) = Bucket::take(bucket, 7, &call("20/day burst 20", 1));
+        assert_eq!(gives(other, 8), 0, "another quota");
+        let (_, fewer) = Bucket::take(None, 7, &call("10/day burst 10", 1));
+        assert_eq!(gives(fewer, 8), 0, "it has forgotten them");
+        assert_eq!(gives(bucket, 600_000_008), 0, "too late");
+    }
+
+    #[test]
+    fn what_was_seen_before_units_were_given_back_is_no_reminder() {
+        let mut five = call("10/day burst 10", 5);
+        let (taken, mut stored) = Bucket::take(None, 7, &five);
+        assert_eq!(give_back(&mut stored, 7, &five, taken.seen), 5);
+        five.seen = taken.seen;
+        let (reply, _) = Bucket::take(stored, 8, &five);
+        assert_eq!((reply.healed, reply.taken), (0, vec![1]));
+        let (reply, _) = Bucket::take(None, 8, &five);
+        assert!(reply.healed > 0, "the mark is lost with the record");
     }
 }

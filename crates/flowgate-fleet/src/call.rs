@@ -1,5 +1,26 @@
 use crate::record::Record;
 use crate::terms::{Kind, Terms};
+use std::time::Duration;
+
+/// One call of a script.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    Take(Call),
+    /// Each has one run, which is taken once. From all or from none, of records in one place.
+    TakeAll(Vec<Call>),
+    GiveBack(GiveBack),
+}
+
+impl Request {
+    /// Returns the record that decides which server is asked.
+    pub(crate) fn record(&self) -> Record {
+        match self {
+            Self::Take(call) => call.record,
+            Self::TakeAll(calls) => calls[0].record,
+            Self::GiveBack(back) => back.record,
+        }
+    }
+}
 
 /// What one limit asks the store.
 #[derive(Clone, Debug)]
@@ -10,6 +31,16 @@ pub(crate) struct Call {
     pub(crate) seen: Seen,
     /// What to take, in this order.
     pub(crate) runs: Vec<Run>,
+}
+
+/// Units that were taken together with others which were refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GiveBack {
+    pub(crate) record: Record,
+    pub(crate) terms: Terms,
+    pub(crate) units: u64,
+    /// What the store stated when it took them.
+    pub(crate) taken: Seen,
 }
 
 /// A debt, in parts, at a time of the store, in microseconds.
@@ -28,6 +59,29 @@ impl Seen {
         match kind {
             Kind::Bucket => self.at_us,
             _ => self.began_us,
+        }
+    }
+
+    /// Returns the units that can be taken when so much time has passed since this statement.
+    pub(crate) fn room(&self, terms: &Terms, passed: Duration) -> u64 {
+        let passed_us = u64::try_from(passed.as_micros()).unwrap_or(u64::MAX);
+        match terms.kind {
+            Kind::Bucket => {
+                let debt = self
+                    .debt
+                    .saturating_sub(passed_us.saturating_mul(terms.count));
+                (terms.burst * terms.period).saturating_sub(debt) / terms.period
+            }
+            kind => {
+                let now_us = self.at_us.saturating_add(passed_us);
+                let is_open = now_us < kind.end_us(self.began_us, terms.period);
+                terms.burst
+                    - if is_open {
+                        self.debt.min(terms.burst)
+                    } else {
+                        0
+                    }
+            }
         }
     }
 
@@ -65,14 +119,16 @@ impl Run {
     }
 }
 
-/// What the store answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the store answers about a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reply {
     /// After everything was taken.
     pub(crate) seen: Seen,
     /// The parts that the store had forgotten.
     pub(crate) healed: u64,
-    /// How often each run was taken.
+    /// The time of the last reset; 0: none is known.
+    pub(crate) reset_us: u64,
+    /// How often each run was taken. Of units to give back: the parts that were.
     pub(crate) taken: Vec<u64>,
 }
 

@@ -7,7 +7,8 @@
 //! that may have been carried out. So only its connections are used here.
 
 use crate::advice::Advice;
-use crate::call::{Call, Failure, Reply};
+use crate::call::{Failure, Request};
+use crate::link::Outcome;
 use crate::node::{LinkState, Node, wait_for};
 use crate::record::Record;
 use crate::redis::{self as server, Address, Host, Unanswered};
@@ -95,16 +96,12 @@ impl Cluster {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends each call to the server that keeps its record.
-    pub(crate) async fn call(
-        &self,
-        calls: &[Call],
-        deadline: Instant,
-    ) -> Vec<Result<Reply, Failure>> {
-        let mut outcomes = vec![Err(Failure::Unreachable); calls.len()];
+    /// Sends each request to the server that keeps its records.
+    pub(crate) async fn call(&self, requests: &[Request], deadline: Instant) -> Vec<Outcome> {
+        let mut outcomes = vec![Err(Failure::Unreachable); requests.len()];
         let mut batches = Vec::new();
-        for (at, call) in calls.iter().enumerate() {
-            match self.map().slots[slot(call.record)].by.clone() {
+        for (at, request) in requests.iter().enumerate() {
+            match self.map().slots[slot(request.record())].by.clone() {
                 Some(node) => Batch::add(&mut batches, node, false, at),
                 None => self.outdated.notify_one(),
             }
@@ -116,16 +113,17 @@ impl Cluster {
             }
             let mut sent = JoinSet::new();
             for batch in std::mem::take(&mut batches) {
-                let calls: Vec<Call> = batch.places.iter().map(|&at| calls[at].clone()).collect();
+                let places = batch.places.iter();
+                let requests: Vec<Request> = places.map(|&at| requests[at].clone()).collect();
                 sent.spawn(async move {
-                    let answers = batch.send(&calls, deadline).await;
+                    let answers = batch.send(&requests, deadline).await;
                     (batch.places, answers)
                 });
             }
             while let Some(Ok((places, answers))) = sent.join_next().await {
                 for (at, answer) in places.into_iter().zip(answers) {
                     if let Err(Unanswered::Elsewhere { host, asking }) = answer {
-                        let slot = slot(calls[at].record);
+                        let slot = slot(requests[at].record());
                         if let Ok(node) = self.redirect(slot, host, asking) {
                             Batch::add(&mut batches, node, asking, at);
                         }
@@ -343,18 +341,18 @@ impl Batch {
         }
     }
 
-    async fn send(&self, calls: &[Call], deadline: Instant) -> Vec<server::Answer> {
+    async fn send(&self, requests: &[Request], deadline: Instant) -> Vec<server::Answer> {
         // One that was just found is connected to first.
         let tried = wait_for(self.node.subscribe(), |state| {
             *state != LinkState::Connecting
         });
         let _ = time::timeout_at(deadline, tried).await;
-        self.node.call(calls, self.asking, deadline).await
+        self.node.call(requests, self.asking, deadline).await
     }
 }
 
 /// Returns the slot of a record: CRC-16 (XMODEM) of its name.
-fn slot(record: Record) -> usize {
+pub(crate) fn slot(record: Record) -> usize {
     let crc = record.to_string().bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ u16::from(byte) << 8, |crc, _| {
             let carry = crc & 0x8000 != 0;

@@ -137,6 +137,15 @@ impl Alone {
         }
     }
 
+    /// Returns `n` units that were admitted, and not used.
+    pub(crate) fn refund(&self, record: Record, n: u64) {
+        match &self.shares().table {
+            Some(Table::Buckets(shares)) => drop(shares.refund(&record, n)),
+            Some(Table::Windows(shares)) => drop(shares.refund(&record, n)),
+            None => {}
+        }
+    }
+
     /// Takes up to `n` units for the key of this record, and returns how many.
     pub(crate) fn take_up_to(&self, record: Record, n: u64) -> u64 {
         match self.cut_off {

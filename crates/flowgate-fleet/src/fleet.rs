@@ -1,8 +1,10 @@
+use crate::all::Together;
+use crate::call::{Failure, Reply, Request};
 use crate::cut_off::Alone;
 use crate::leased::{Filling, FleetLeased};
 use crate::leaser::Leaser;
 use crate::limit::Question;
-use crate::link::{Link, LinkState};
+use crate::link::{Link, LinkState, Outcome};
 use crate::local::LocalStore;
 use crate::names::Names;
 use crate::overshoot::{Lending, Overshoot};
@@ -18,6 +20,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use tokio::runtime;
@@ -37,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) timeout: Duration,
     clock: Clock,
     pub(crate) names: Names,
+    /// How many requests of several limits are waiting.
+    together: AtomicUsize,
 }
 
 /// A limit that may have something to ask.
@@ -44,12 +49,15 @@ pub(crate) enum Announced {
     /// A key for which callers wait.
     Strict(Arc<Strict>, Record),
     Leased(Arc<Filling>),
+    All(Box<Together>),
 }
 
 /// A call that is in flight, and who is answered.
 enum Asking {
     Strict(Arc<Strict>, Record, Vec<Asker>),
     Leased(Arc<Filling>, Timestamp),
+    /// With the number of its calls.
+    All(Box<Together>, usize),
 }
 
 /// Settings of a [`Fleet`].
@@ -269,6 +277,24 @@ impl Shared {
         self.link.state() == LinkState::Up
     }
 
+    /// Returns the place of a record. A script takes only from records of one place.
+    pub(crate) fn place(&self, record: Record) -> usize {
+        self.link.place(record)
+    }
+
+    /// Counts one more request of several limits. Returns `false` if there are too many.
+    pub(crate) fn enter(&self) -> bool {
+        let entered = self.together.fetch_add(1, Ordering::Relaxed) < MOST_TOGETHER;
+        if !entered {
+            self.leave();
+        }
+        entered
+    }
+
+    pub(crate) fn leave(&self) {
+        self.together.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn announce(&self, announced: Announced) {
         // The thread outlives all callers.
         let _ = self.ready.send(announced);
@@ -379,6 +405,7 @@ impl FleetBuilder {
             timeout: self.timeout,
             clock: self.clock,
             names: Names::default(),
+            together: AtomicUsize::new(0),
         });
         let again = ready.downgrade();
         thread::Builder::new()
@@ -391,6 +418,8 @@ impl FleetBuilder {
 
 /// How long a store may take for an answer.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
+/// More requests of several limits than this do not wait.
+const MOST_TOGETHER: usize = 100_000;
 /// How many keys are asked for in one write.
 const MOST_CALLS: usize = 1_000;
 
@@ -404,7 +433,7 @@ async fn serve(
     let mut keys = Vec::new();
     while announced.recv_many(&mut keys, MOST_CALLS).await > 0 {
         link.tried().await;
-        let mut calls = Vec::with_capacity(keys.len());
+        let mut requests = Vec::with_capacity(keys.len());
         let mut asking = Vec::with_capacity(keys.len());
         for announced in keys.drain(..) {
             let (call, who) = match announced {
@@ -416,31 +445,47 @@ async fn serve(
                     Some((call, sent)) => (call, Asking::Leased(filling, sent)),
                     None => continue,
                 },
+                Announced::All(mut together) => {
+                    let before = requests.len();
+                    together.ask(&mut requests);
+                    asking.push(Asking::All(together, requests.len() - before));
+                    continue;
+                }
             };
-            calls.push(call);
+            requests.push(Request::Take(call));
             asking.push(who);
         }
-        if calls.is_empty() {
+        if requests.is_empty() {
             continue;
         }
         let (link, again) = (Arc::clone(&link), again.clone());
         tokio::spawn(async move {
-            let outcomes = link.call(&calls).await;
-            for (who, outcome) in asking.into_iter().zip(outcomes) {
+            let mut outcomes = link.call(&requests).await.into_iter();
+            for who in asking {
                 let (limit, record, askers) = match who {
                     Asking::Strict(limit, record, askers) => (limit, record, askers),
                     Asking::Leased(filling, sent) => {
-                        filling.answer(sent, outcome);
+                        filling.answer(sent, only(outcomes.next()));
+                        continue;
+                    }
+                    Asking::All(together, calls) => {
+                        together.answer(outcomes.by_ref().take(calls).collect());
                         continue;
                     }
                 };
-                let others_wait = limit.answer(record, askers, outcome);
+                let others_wait = limit.answer(record, askers, only(outcomes.next()));
                 if others_wait && let Some(again) = again.upgrade() {
                     let _ = again.send(Announced::Strict(limit, record));
                 }
             }
         });
     }
+}
+
+/// Returns what became of the request for one record.
+fn only(outcome: Option<Outcome>) -> Result<Reply, Failure> {
+    let replies = outcome.unwrap_or(Err(Failure::Lost))?;
+    replies.into_iter().next().ok_or(Failure::Lost)
 }
 
 impl<L> FleetLimitBuilder<'_, L> {

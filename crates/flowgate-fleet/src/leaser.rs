@@ -59,6 +59,8 @@ pub(crate) struct Leaser {
     /// When this was looked at last.
     now: Timestamp,
     seen: Seen,
+    /// The last reset that the store has stated.
+    reset_us: u64,
     /// The units of the call that is in flight.
     asked: Option<u64>,
     /// The units of the last lease, and until when it can be spent.
@@ -116,6 +118,7 @@ impl Leaser {
             demand: Demand::over(average.clamp(shortest, longest)),
             now: Timestamp::ORIGIN,
             seen: Seen::default(),
+            reset_us: 0,
             asked: None,
             last: (0, Timestamp::ORIGIN),
             missing: 0,
@@ -213,7 +216,9 @@ impl Leaser {
             sent,
             now,
         );
-        let shown = Shown::of(reply, taken, self.seen, &self.lending.stated());
+        let stated = self.lending.stated();
+        let shown = Shown::of(reply, taken, self.seen, self.reset_us, &stated);
+        self.reset_us = self.reset_us.max(reply.reset_us);
         self.tally.replied(&mut self.trouble, now, shown);
         self.seen = reply.seen;
         // What was refused until now is decided by this answer, if it comes again.

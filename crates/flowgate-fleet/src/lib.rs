@@ -6,6 +6,7 @@
 //! | a limit for each key, such as each tenant | [`Fleet::keyed`], [`FleetKeyed::ask`] |
 //! | windows, such as calendar days | [`Fleet::window`], [`Fleet::keyed_window`] |
 //! | another quota while a limit is used | [`FleetLimit::set_quota`] |
+//! | several limits together, from all or from none | [`Ask::all`] |
 //! | limits in tests, without a store | [`Fleet::local`], [`LocalStore`] |
 //! | to know how much a limit may have been exceeded | [`FleetLimit::bound`] |
 //! | decisions without a call to the store | [`FleetLeased`], [`FleetLimitBuilder::leased`] |
@@ -31,7 +32,7 @@
 //!
 //! Let b be the burst and r the rate of a limit, and let all processes state the same quota. In every interval of length t, they are
 //! admitted at most b + r·t. An admission counts when the store takes its units; the caller learns of it up to one
-//! [timeout](FleetBuilder::timeout) later.
+//! [timeout](FleetBuilder::timeout) later. Of several limits in a cluster, it is up to one timeout per limit.
 //!
 //! Windows of N in a period of P admit at most N in each window, and windows begin at least P apart. So in every interval of length t,
 //! they admit at most 2·N + N/P·t. In an interval shorter than P, that is a part of two windows, and at most 2·N.
@@ -67,6 +68,7 @@
 //! | the store's clock is set back | time goes on from there; an open window ends within 2·P | nothing |
 //! | the store's clock is set ahead by j | what flows back in j flows back now | r·j, at most b |
 //! | an answer is lost, or late | what it granted is lost; nothing is sent twice | shares |
+//! | a message is lost while units are given back | they flow back at the limit's rate | nothing |
 //! | Sentinel replaces a primary that failed | processes follow when the sentinels name the new one | less than b |
 //! | Sentinel replaces a primary that works | until all processes follow, both admit | less than b, and r·d |
 //! | a cluster replaces a primary | its records are decided alone until a replica is promoted | shares, less than b |
@@ -91,6 +93,7 @@
 #![forbid(unsafe_code)]
 
 mod advice;
+mod all;
 mod bucket;
 mod call;
 mod cluster;
@@ -126,6 +129,7 @@ mod view;
 mod window;
 mod window_builder;
 
+pub use all::{AskAll, DeniedBy};
 pub use cut_off::CutOff;
 pub use error::FleetError;
 pub use fleet::{Fleet, FleetBuilder, FleetLimitBuilder};

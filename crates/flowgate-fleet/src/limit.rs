@@ -77,6 +77,10 @@ impl Admitted {
         Self { is_degraded: true }
     }
 
+    pub(crate) fn of(is_degraded: bool) -> Self {
+        Self { is_degraded }
+    }
+
     /// Returns whether this process decided alone, because the store did not answer.
     pub fn is_degraded(self) -> bool {
         self.is_degraded
@@ -235,13 +239,13 @@ impl Question {
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Ask {
-    of: Of,
-    n: u64,
-    answer: Option<oneshot::Receiver<Answer>>,
+    pub(crate) of: Of,
+    pub(crate) n: u64,
+    pub(crate) answer: Option<oneshot::Receiver<Answer>>,
 }
 
 /// The limit that is asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Of {
     Strict(Question),
     Leased(FleetLeased),

@@ -1,16 +1,20 @@
 //! The way to the store: one server, or the servers of a cluster.
 
 use crate::advice::Advice;
-use crate::call::{Call, Failure, Reply};
-use crate::cluster::Cluster;
+use crate::call::{Failure, Reply, Request};
+use crate::cluster::{self, Cluster};
 pub(crate) use crate::node::LinkState;
 use crate::node::{Node, wait_for};
+use crate::record::Record;
 use crate::redis::Unanswered;
 use crate::store::Place;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+/// What became of a request: a reply for each record, or none.
+pub(crate) type Outcome = Result<Vec<Reply>, Failure>;
 
 /// Connections that are replaced when they fail.
 #[derive(Debug)]
@@ -78,18 +82,26 @@ impl Link {
         }
     }
 
-    /// Sends all calls to each server in one write, and returns what became of each.
-    pub(crate) async fn call(&self, calls: &[Call]) -> Vec<Result<Reply, Failure>> {
+    /// Returns a number for each place of records. A script takes only from records of one place.
+    pub(crate) fn place(&self, record: Record) -> usize {
+        match &self.way {
+            Way::One(_) => 0,
+            Way::Cluster(_) => cluster::slot(record),
+        }
+    }
+
+    /// Sends all requests to each server in one write, and returns what became of each.
+    pub(crate) async fn call(&self, requests: &[Request]) -> Vec<Outcome> {
         let deadline = Instant::now() + self.timeout;
         match &self.way {
             Way::One(node) => {
-                let answers = node.call(calls, false, deadline).await;
+                let answers = node.call(requests, false, deadline).await;
                 let answers = answers.into_iter();
                 answers
                     .map(|answer| answer.map_err(Unanswered::failure))
                     .collect()
             }
-            Way::Cluster(cluster) => cluster.call(calls, deadline).await,
+            Way::Cluster(cluster) => cluster.call(requests, deadline).await,
         }
     }
 }
@@ -97,8 +109,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{Run, Seen};
-    use crate::record::Record;
+    use crate::call::{Call, Run, Seen};
     use crate::store::{Store, double::Double};
     use crate::terms::Terms;
     use tokio::time;
@@ -106,13 +117,13 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_millis(50);
 
     /// A call for which the store takes this long.
-    fn call(ms: u64) -> [Call; 1] {
-        [Call {
+    fn call(ms: u64) -> [Request; 1] {
+        [Request::Take(Call {
             record: Record::of("api", b""),
             terms: Terms::of("1000/s".parse().expect("a quota")).expect("it is exact"),
             seen: Seen::default(),
             runs: vec![Run::of(1, ms)],
-        }]
+        })]
     }
 
     async fn link() -> Arc<Link> {

@@ -1,5 +1,6 @@
 use crate::FleetBuilder;
-use crate::call::{Call, Failure};
+use crate::bucket::Bucket;
+use crate::call::{Call, Failure, Reply, Request};
 use crate::kept::{Foreign, Kept};
 use crate::record::Record;
 use crate::redis::{Answer, Unanswered, foreign};
@@ -107,20 +108,67 @@ impl LocalStore {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn call(&self, call: &Call) -> Answer {
+    /// Carries out a request. Returns a reply for each record.
+    pub(crate) fn answer(&self, request: &Request) -> Answer {
         let now_us = self.clock.now().as_nanos() / 1_000;
         let mut records = self.records();
-        let stored = records.kept.get(&call.record).copied();
-        let (reply, changed) = Kept::take(stored, now_us, call)
-            .map_err(|Foreign| Unanswered::Failed(Failure::Refused(foreign(call.record))))?;
-        if let Some(kept) = changed {
-            records.kept.insert(call.record, kept);
+        match request {
+            Request::Take(call) => {
+                let stored = records.get(call.record);
+                let taken =
+                    Kept::take(stored, now_us, call).map_err(|Foreign| refused(call.record))?;
+                Ok(vec![records.keep(call.record, now_us, taken)])
+            }
+            Request::TakeAll(calls) => {
+                let stored = calls.iter().map(|call| records.bucket(call.record));
+                let stored: Vec<_> = stored.collect::<Result<_, _>>()?;
+                let taken = Bucket::take_all(&stored, now_us, calls);
+                let keep = |(call, (reply, bucket)): (&Call, (_, Option<Bucket>))| {
+                    records.keep(call.record, now_us, (reply, bucket.map(Kept::Bucket)))
+                };
+                Ok(calls.iter().zip(taken).map(keep).collect())
+            }
+            Request::GiveBack(back) => {
+                let stored = records.bucket(back.record)?;
+                let (reply, bucket) = Bucket::give_back(stored, now_us, back);
+                Ok(vec![records.keep(
+                    back.record,
+                    now_us,
+                    (reply, bucket.map(Kept::Bucket)),
+                )])
+            }
         }
-        if records.kept.len() > 2 * records.unpaid.max(FEW) {
-            records.kept.retain(|_, kept| !kept.is_paid(now_us));
-            records.unpaid = records.kept.len();
+    }
+}
+
+/// The store's refusal of a request, because of a record of another kind.
+fn refused(record: Record) -> Unanswered {
+    Unanswered::Failed(Failure::Refused(foreign(record)))
+}
+
+impl Records {
+    fn get(&self, record: Record) -> Option<Kept> {
+        self.kept.get(&record).copied()
+    }
+
+    fn bucket(&self, record: Record) -> Result<Option<Bucket>, Unanswered> {
+        match self.get(record) {
+            None => Ok(None),
+            Some(Kept::Bucket(bucket)) => Ok(Some(bucket)),
+            Some(Kept::Window(_)) => Err(refused(record)),
         }
-        Ok(reply)
+    }
+
+    /// Stores what a request has changed, and returns the reply.
+    fn keep(&mut self, record: Record, now_us: u64, (reply, kept): (Reply, Option<Kept>)) -> Reply {
+        if let Some(kept) = kept {
+            self.kept.insert(record, kept);
+        }
+        if self.kept.len() > 2 * self.unpaid.max(FEW) {
+            self.kept.retain(|_, kept| !kept.is_paid(now_us));
+            self.unpaid = self.kept.len();
+        }
+        reply
     }
 }
 
@@ -150,7 +198,8 @@ mod tests {
                 seen: Seen::default(),
                 runs: vec![Run::of(1, 1)],
             };
-            assert_eq!(local.call(&call).expect("a reply").taken, [1]);
+            let reply = local.answer(&Request::Take(call)).expect("a reply");
+            assert_eq!(reply[0].taken, [1]);
             time.advance(Duration::from_millis(1));
         }
         // 1,000 keys have debt at a time.

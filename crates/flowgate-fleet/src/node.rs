@@ -11,7 +11,7 @@
 //! lost when a store hangs, and the next thing that it gets is a PING.
 
 use crate::advice::Advice;
-use crate::call::{Call, Failure};
+use crate::call::{Failure, Request};
 use crate::redis::{Answer, Unanswered, explain, hint};
 use crate::store::{Connection, Store};
 use redis::RedisError;
@@ -119,18 +119,18 @@ impl Node {
         Some((connection, current.number))
     }
 
-    /// Sends all calls in one write, and returns what became of each. With `asking`, a cluster moves their slots to this server.
+    /// Sends all requests in one write, and returns what became of each. With `asking`, a cluster moves their slots to this server.
     pub(crate) async fn call(
         self: &Arc<Self>,
-        calls: &[Call],
+        requests: &[Request],
         asking: bool,
         deadline: Instant,
     ) -> Vec<Answer> {
-        let all = |failure: Failure| vec![Err(Unanswered::Failed(failure)); calls.len()];
+        let all = |failure: Failure| vec![Err(Unanswered::Failed(failure)); requests.len()];
         let Some((connection, number)) = self.connection() else {
             return all(Failure::Unreachable);
         };
-        let outcome = time::timeout_at(deadline, connection.call(calls, asking)).await;
+        let outcome = time::timeout_at(deadline, connection.call(requests, asking)).await;
         let mut current = self.current();
         if current.number != number {
             return all(Failure::Lost);

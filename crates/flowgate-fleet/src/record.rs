@@ -6,7 +6,7 @@ use std::hash::Hasher;
 ///
 /// Both texts are hashed with their lengths, so that no two pairs are joined to the same text. The hash spreads the records over the
 /// slots of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Record([u64; 2]);
 
 impl Record {

@@ -1,14 +1,14 @@
 //! One server: Redis, or Valkey.
 
-use crate::call::{Call, Failure, Reply, Seen};
+use crate::call::{Call, Failure, Reply, Request, Seen};
 use crate::record::Record;
-use crate::terms::Kind;
+use crate::terms::{Kind, Terms};
 #[cfg(feature = "tls")]
 use redis::TlsCertificates;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
     Pipeline, ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Script,
     ServerErrorKind, Value,
 };
@@ -22,10 +22,16 @@ use std::io;
 use std::sync::{Arc, LazyLock};
 use tokio::sync::Notify;
 
-const OF_BUCKETS: &str = include_str!("script.lua");
-const OF_WINDOWS: &str = include_str!("window.lua");
-static BUCKETS: LazyLock<Script> = LazyLock::new(|| Script::new(OF_BUCKETS));
-static WINDOWS: LazyLock<Script> = LazyLock::new(|| Script::new(OF_WINDOWS));
+/// The scripts of [`Request::Take`] for buckets and for windows, of [`Request::TakeAll`] and of [`Request::GiveBack`].
+pub(crate) const TAKE: &str = include_str!("script.lua");
+const TAKE_WINDOW: &str = include_str!("window.lua");
+const TAKE_ALL: &str = concat!(include_str!("all/bucket.lua"), include_str!("all/take.lua"));
+const GIVE_BACK: &str = concat!(
+    include_str!("all/bucket.lua"),
+    include_str!("all/give_back.lua")
+);
+pub(crate) const SOURCES: [&str; 4] = [TAKE, TAKE_WINDOW, TAKE_ALL, GIVE_BACK];
+static SCRIPTS: LazyLock<[Script; 4]> = LazyLock::new(|| SOURCES.map(Script::new));
 
 /// The code of an error of the scripts.
 pub(crate) const FOREIGN: &str = "FOREIGN";
@@ -67,7 +73,8 @@ pub(crate) struct Connection {
     changed: Arc<Notify>,
 }
 
-pub(crate) type Answer = Result<Reply, Unanswered>;
+/// A reply for each record.
+pub(crate) type Answer = Result<Vec<Reply>, Unanswered>;
 
 /// Why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -286,13 +293,17 @@ impl Connection {
         }
     }
 
-    /// Sends all calls in one write. With `asking`, a cluster moves their slots to this server.
+    /// Sends all requests in one write. With `asking`, a cluster moves their slots to this server.
     ///
     /// # Errors
     ///
     /// The connection has failed.
-    pub(crate) async fn call(&self, calls: &[Call], asking: bool) -> RedisResult<Vec<Answer>> {
-        let mut replies = self.send(redis::pipe(), calls, asking).await?;
+    pub(crate) async fn call(
+        &self,
+        requests: &[Request],
+        asking: bool,
+    ) -> RedisResult<Vec<Answer>> {
+        let mut replies = self.send(redis::pipe(), requests, asking).await?;
         let is_unknown = |reply: &RedisResult<_>| code_of(reply) == Some("NOSCRIPT");
         let unknown: Vec<usize> = (0..replies.len())
             .filter(|&at| is_unknown(&replies[at]))
@@ -300,78 +311,59 @@ impl Connection {
         if !unknown.is_empty() {
             // They were not carried out.
             let mut pipeline = redis::pipe();
-            for source in [OF_BUCKETS, OF_WINDOWS] {
+            for source in SOURCES {
                 pipeline.cmd("SCRIPT").arg("LOAD").arg(source).ignore();
             }
-            let again: Vec<Call> = unknown.iter().map(|&at| calls[at].clone()).collect();
+            let again: Vec<Request> = unknown.iter().map(|&at| requests[at].clone()).collect();
             let answers = self.send(pipeline, &again, asking).await?;
             for (at, answer) in unknown.into_iter().zip(answers) {
                 replies[at] = answer;
             }
         }
-        let answers = calls.iter().zip(replies);
-        let answers = answers.map(|(call, reply)| self.answer(call, reply));
+        let answers = requests.iter().zip(replies);
+        let answers = answers.map(|(request, reply)| self.answer(request, reply));
         Ok(answers.collect())
     }
 
     async fn send(
         &self,
         mut pipeline: Pipeline,
-        calls: &[Call],
+        requests: &[Request],
         asking: bool,
     ) -> RedisResult<Vec<RedisResult<Vec<u64>>>> {
-        for call in calls {
+        let hashes = SCRIPTS.each_ref().map(Script::get_hash);
+        for request in requests {
             if asking {
                 pipeline.cmd("ASKING").ignore();
             }
-            let (terms, kind) = (call.terms, call.terms.kind);
-            let (script, numbers) = match kind {
-                Kind::Bucket => (&BUCKETS, [terms.count, terms.period, terms.burst]),
-                _ => {
-                    let is_aligned = u64::from(kind == Kind::AlignedWindow);
-                    (&WINDOWS, [terms.burst, terms.period, is_aligned])
-                }
-            };
-            pipeline
-                .cmd("EVALSHA")
-                .arg(script.get_hash())
-                .arg(1)
-                .arg(call.record.to_string())
-                .arg(&numbers)
-                .arg(call.seen.debt)
-                .arg(call.seen.since_us(kind));
-            for run in &call.runs {
-                pipeline.arg(run.times).arg(run.units).arg(run.least);
-            }
+            pipeline.add_command(request.command(hashes));
         }
         pipeline.ignore_errors();
         pipeline.query_async(&mut self.connection.clone()).await
     }
 
-    fn answer(&self, call: &Call, reply: RedisResult<Vec<u64>>) -> Answer {
+    fn answer(&self, request: &Request, reply: RedisResult<Vec<u64>>) -> Answer {
         let refused = |why: String| Unanswered::Failed(Failure::Refused(why));
         let code = code_of(&reply).map(str::to_owned);
-        let error = match reply {
+        let error = match reply.as_deref() {
             Ok(numbers) => {
-                let reply = reply_of(call.terms.kind, &numbers);
-                return reply.ok_or_else(|| refused("its reply is too short".to_owned()));
+                let short = || refused("its reply is too short".to_owned());
+                return request.read(numbers).ok_or_else(short);
             }
             Err(error) => error,
         };
         Err(match code.as_deref() {
-            Some(FOREIGN | "WRONGTYPE") => refused(foreign(call.record)),
-            Some(code @ ("MOVED" | "ASK")) => match self.redirect(&error) {
+            Some(FOREIGN | "WRONGTYPE") => refused(foreign(request.record())),
+            Some(code @ ("MOVED" | "ASK")) => match self.redirect(error) {
                 Some(host) => Unanswered::Elsewhere {
                     host,
                     asking: code == "ASK",
                 },
                 None => refused(error.to_string()),
             },
-            Some(code) if NOT_THE_PRIMARY.contains(&code) => {
-                Unanswered::NotPrimary(explain(&error))
-            }
+            Some(code) if NOT_THE_PRIMARY.contains(&code) => Unanswered::NotPrimary(explain(error)),
             Some(code) if NOT_SERVED.contains(&code) => Unanswered::Failed(Failure::Unreachable),
-            _ => refused(explain(&error)),
+            _ => refused(explain(error)),
         })
     }
 
@@ -388,26 +380,104 @@ impl Connection {
     }
 }
 
-/// Reads what a script returns.
-fn reply_of(kind: Kind, numbers: &[u64]) -> Option<Reply> {
-    let [at_us, debt, healed, rest @ ..] = numbers else {
-        return None;
-    };
-    let (began_us, taken) = match kind {
-        Kind::Bucket => (0, rest),
-        _ => rest
-            .split_first()
-            .map(|(began_us, taken)| (*began_us, taken))?,
-    };
-    Some(Reply {
-        seen: Seen {
-            debt: *debt,
-            at_us: *at_us,
-            began_us,
-        },
-        healed: *healed,
-        taken: taken.to_vec(),
-    })
+impl Request {
+    /// Returns the command. `hashes` are those of the scripts.
+    pub(crate) fn command(&self, hashes: [&str; 4]) -> Cmd {
+        let [take, take_window, take_all, give_back] = hashes;
+        let evaluate = |hash: &str, keys: usize| {
+            let mut command = redis::cmd("EVALSHA");
+            command.arg(hash).arg(keys);
+            command
+        };
+        let terms = |call: &Call| {
+            let Terms {
+                kind,
+                count,
+                period,
+                burst,
+            } = call.terms;
+            let of_kind = match kind {
+                Kind::Bucket => [count, period, burst],
+                _ => [burst, period, u64::from(kind == Kind::AlignedWindow)],
+            };
+            let [first, second, third] = of_kind;
+            let seen = call.seen;
+            [first, second, third, seen.debt, seen.since_us(kind)]
+        };
+        match self {
+            Self::Take(call) => {
+                let script = match call.terms.kind {
+                    Kind::Bucket => take,
+                    _ => take_window,
+                };
+                let mut command = evaluate(script, 1);
+                command.arg(call.record.to_string()).arg(&terms(call));
+                for run in &call.runs {
+                    command.arg(run.times).arg(run.units).arg(run.least);
+                }
+                command
+            }
+            Self::TakeAll(calls) => {
+                let mut command = evaluate(take_all, calls.len());
+                for call in calls {
+                    command.arg(call.record.to_string());
+                }
+                for call in calls {
+                    command.arg(&terms(call)).arg(call.runs[0].units);
+                }
+                command
+            }
+            Self::GiveBack(back) => {
+                let Terms { count, period, .. } = back.terms;
+                let mut command = evaluate(give_back, 1);
+                command.arg(back.record.to_string());
+                command.arg(&[count, period, back.units * period]);
+                command.arg(&[back.taken.debt, back.taken.at_us]);
+                command
+            }
+        }
+    }
+
+    /// Returns the reply for each record. Returns `None` if these are not the numbers of one.
+    pub(crate) fn read(&self, numbers: &[u64]) -> Option<Vec<Reply>> {
+        let (&at_us, numbers) = numbers.split_first()?;
+        let reply = |debt, taken| Reply {
+            seen: Seen {
+                debt,
+                at_us,
+                began_us: 0,
+            },
+            taken,
+            ..Reply::default()
+        };
+        match self {
+            Self::Take(call) => {
+                let (&[debt, healed, since_us], taken) = numbers.split_first_chunk()?;
+                let mut reply = reply(debt, taken.to_vec());
+                reply.healed = healed;
+                match call.terms.kind {
+                    Kind::Bucket => reply.reset_us = since_us,
+                    _ => reply.seen.began_us = since_us,
+                }
+                Some(vec![reply])
+            }
+            Self::TakeAll(calls) => {
+                let (taken, records) = numbers.split_first()?;
+                let (records, rest) = records.as_chunks();
+                let of = |&[debt, healed, reset_us]: &[u64; 3]| Reply {
+                    healed,
+                    reset_us,
+                    ..reply(debt, vec![*taken])
+                };
+                let is_whole = rest.is_empty() && records.len() == calls.len();
+                is_whole.then(|| records.iter().map(of).collect())
+            }
+            Self::GiveBack(_) => {
+                let &[debt, parts] = numbers.first_chunk()?;
+                Some(vec![reply(debt, vec![parts])])
+            }
+        }
+    }
 }
 
 /// Returns what to do about a value under the name of a limit that is not its record.

@@ -1,5 +1,5 @@
 use crate::FleetError;
-use crate::call::Call;
+use crate::call::Request;
 use crate::local::LocalStore;
 use crate::redis::{self, Address, Answer, Tls};
 use crate::sentinel::Sentinels;
@@ -185,20 +185,27 @@ impl Store {
 }
 
 impl Connection {
-    /// Carries out all calls.
+    /// Carries out all requests.
     ///
     /// # Errors
     ///
     /// The connection has failed.
-    pub(crate) async fn call(&self, calls: &[Call], asking: bool) -> RedisResult<Vec<Answer>> {
+    pub(crate) async fn call(
+        &self,
+        requests: &[Request],
+        asking: bool,
+    ) -> RedisResult<Vec<Answer>> {
         match self {
-            Self::Redis(connection) => connection.call(calls, asking).await,
+            Self::Redis(connection) => connection.call(requests, asking).await,
             Self::Local(local) => {
                 local.reach()?;
-                Ok(calls.iter().map(|call| local.call(call)).collect())
+                Ok(requests
+                    .iter()
+                    .map(|request| local.answer(request))
+                    .collect())
             }
             #[cfg(test)]
-            Self::Double(double) => Ok(double.call(calls).await),
+            Self::Double(double) => Ok(double.call(requests).await),
         }
     }
 }
@@ -215,8 +222,8 @@ impl fmt::Display for Store {
 
 #[cfg(test)]
 pub(crate) mod double {
-    use super::{Answer, Call};
-    use crate::call::{Reply, Seen};
+    use super::{Answer, Request};
+    use crate::call::Reply;
     use std::time::Duration;
     use tokio::time;
 
@@ -225,15 +232,16 @@ pub(crate) mod double {
     pub(crate) struct Double;
 
     impl Double {
-        pub(super) async fn call(&self, calls: &[Call]) -> Vec<Answer> {
-            let units = calls[0].runs[0].units;
-            time::sleep(Duration::from_millis(units)).await;
-            let reply = |call: &Call| Reply {
-                seen: Seen::default(),
-                healed: 0,
-                taken: call.runs.iter().map(|run| run.times).collect(),
+        pub(super) async fn call(&self, requests: &[Request]) -> Vec<Answer> {
+            let [Request::Take(call)] = requests else {
+                panic!("{requests:?}");
             };
-            calls.iter().map(|call| Ok(reply(call))).collect()
+            time::sleep(Duration::from_millis(call.runs[0].units)).await;
+            let reply = Reply {
+                taken: call.runs.iter().map(|run| run.times).collect(),
+                ..Reply::default()
+            };
+            vec![Ok(vec![reply])]
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::view::{self, FleetBound, FleetCounts, FleetStanding};
 use crate::{Admitted, FleetError};
 use flowgate::{Clock, Denied, Quota, Timestamp};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -48,6 +49,8 @@ pub(crate) struct Strict {
     capacity: usize,
     keys: Keys<State>,
     tally: Tally,
+    /// The most calls one after the other in which units of a request were taken.
+    calls: AtomicU32,
 }
 
 /// What this process states.
@@ -68,11 +71,15 @@ struct State {
     is_calling: bool,
     /// When the call was sent.
     sent_at: Timestamp,
-    /// The terms of that call, by which the store has stated what was seen.
+    /// The terms of that call.
+    asked: Terms,
+    /// The terms by which the store has stated what was seen.
     terms: Terms,
     /// What the store has stated last, and when that arrived.
     seen: Seen,
     seen_at: Timestamp,
+    /// The last reset that the store has stated.
+    reset_us: u64,
     /// The store refuses the calls of this limit until then.
     refused_until: Timestamp,
     /// What may have let this key exceed its limit. Most keys never have any.
@@ -95,6 +102,17 @@ pub(crate) enum Asked {
         answer: oneshot::Receiver<Answer>,
         is_first: bool,
     },
+}
+
+/// What this process knows about a request, without a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// The limit refuses it for this time.
+    Refused(Duration),
+    /// The store cannot be asked.
+    CutOff,
+    /// The store decides.
+    Open,
 }
 
 impl Forget for State {
@@ -125,6 +143,7 @@ impl Strict {
             capacity,
             keys: Keys::new(capacity),
             tally: Tally::default(),
+            calls: AtomicU32::new(1),
         }
     }
 
@@ -132,7 +151,7 @@ impl Strict {
         *self.stated.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn terms(&self) -> Terms {
+    pub(crate) fn terms(&self) -> Terms {
         self.stated().terms
     }
 
@@ -194,8 +213,9 @@ impl Strict {
             burst: most_burst,
             ..fastest
         };
+        let longest = timeout.saturating_mul(self.calls.load(Ordering::Relaxed));
         FleetBound {
-            in_flight: u64::try_from(view::flow(&fastest, timeout)).unwrap_or(u64::MAX),
+            in_flight: u64::try_from(view::flow(&fastest, longest)).unwrap_or(u64::MAX),
             leased: 0,
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
@@ -255,15 +275,10 @@ impl Strict {
             return Asked::Now(Err(Denied::never(n, terms.burst)));
         }
         self.with(record, |state| {
-            let now = self.clock.now();
-            let wait = state.wait_at(now, &terms, n);
-            let is_cut_off = is_down || now < state.refused_until;
-            let is_known = now.saturating_duration_since(state.seen_at) < KNOWN;
-            if !wait.is_zero() && (is_known || is_cut_off) {
-                return Asked::Now(Err(Denied::retry_in(wait)));
-            }
-            if is_cut_off {
-                return Asked::Now(self.alone(state, record, n));
+            match self.known(state, n, is_down) {
+                Known::Refused(wait) => return Asked::Now(Err(Denied::retry_in(wait))),
+                Known::CutOff => return Asked::Now(self.alone(state, record, n)),
+                Known::Open => {}
             }
             if state.waiting.len() >= MOST_WAITING {
                 return Asked::Now(Err(Denied::queue_full(None)));
@@ -273,6 +288,19 @@ impl Strict {
             let is_first = !std::mem::replace(&mut state.is_calling, true);
             Asked::Later { answer, is_first }
         })
+    }
+
+    fn known(&self, state: &State, n: u64, is_down: bool) -> Known {
+        let now = self.clock.now();
+        let wait = state.wait_at(now, &self.terms(), n);
+        let is_cut_off = is_down || now < state.refused_until;
+        if !wait.is_zero() && (is_cut_off || state.is_fresh(now)) {
+            Known::Refused(wait)
+        } else if is_cut_off {
+            Known::CutOff
+        } else {
+            Known::Open
+        }
     }
 
     /// The decision of this process while the store does not answer.
@@ -302,7 +330,7 @@ impl Strict {
                 state.is_calling = false;
                 return (None, impossible);
             }
-            state.sent_at = self.clock.now();
+            (state.sent_at, state.asked) = (self.clock.now(), terms);
             state.restate(terms);
             let call = Call {
                 record,
@@ -331,16 +359,7 @@ impl Strict {
             let answers = match outcome {
                 Ok(reply) => self.answers(&askers, &reply, state),
                 Err(failure) => {
-                    let took = self.clock.now().saturating_duration_since(state.sent_at);
-                    match failure {
-                        Failure::Lost => self.tally.called(Called::Lost, took),
-                        Failure::Unreachable => {}
-                        Failure::Refused(why) => {
-                            tracing::warn!("the store refuses a limit: {why}");
-                            state.refused_until = self.clock.now() + REFUSED;
-                            self.tally.called(Called::Refused, took);
-                        }
-                    }
+                    self.unanswered(state, state.sent_at, failure);
                     let alone = askers
                         .iter()
                         .map(|asker| self.alone(state, record, asker.n));
@@ -358,11 +377,44 @@ impl Strict {
         others_wait
     }
 
-    fn answers(&self, askers: &[Asker], reply: &Reply, state: &mut State) -> Vec<Answer> {
-        let (now, terms) = (self.clock.now(), state.terms);
-        let shown = shown(&terms, askers, reply, state.seen);
+    /// Notes that a call of `sent` has no reply.
+    fn unanswered(&self, state: &mut State, sent: Timestamp, failure: Failure) {
+        let now = self.clock.now();
+        let took = now.saturating_duration_since(sent);
+        match failure {
+            Failure::Lost => self.tally.called(Called::Lost, took),
+            Failure::Unreachable => {}
+            Failure::Refused(why) => {
+                tracing::warn!("the store refuses a limit: {why}");
+                state.refused_until = now + REFUSED;
+                self.tally.called(Called::Refused, took);
+            }
+        }
+    }
+
+    /// Notes what the reply to a call of `sent` states, which took `units` by these terms.
+    fn learn(&self, state: &mut State, sent: Timestamp, terms: &Terms, units: u64, reply: &Reply) {
+        let now = self.clock.now();
+        // By other terms, what was seen has another meaning.
+        let is_same = state.terms == *terms;
+        let before = if is_same { state.seen } else { Seen::default() };
+        let shown = Shown::of(reply, units, before, state.reset_us, terms);
         self.tally.replied(&mut state.trouble, now, shown);
-        (state.seen, state.seen_at) = (reply.seen, now);
+        if reply.reset_us > 0 {
+            state.reset_us = reply.reset_us;
+        }
+        // The reply to a call that was sent later may have come first.
+        let is_newer = sent >= state.seen_at || reply.seen.at_us >= state.seen.at_us;
+        if is_same && is_newer {
+            (state.seen, state.seen_at) = (reply.seen, now);
+        }
+    }
+
+    fn answers(&self, askers: &[Asker], reply: &Reply, state: &mut State) -> Vec<Answer> {
+        let terms = state.asked;
+        let taken = runs(askers).zip(&reply.taken);
+        let units = taken.map(|(run, taken)| run[0].n * taken).sum();
+        self.learn(state, state.sent_at, &terms, units, reply);
         let mut answers = Vec::with_capacity(askers.len());
         for (run, taken) in runs(askers).zip(&reply.taken) {
             let n = run[0].n;
@@ -380,7 +432,7 @@ impl Strict {
         } else {
             Called::Denied
         };
-        let took = now.saturating_duration_since(state.sent_at);
+        let took = self.clock.now().saturating_duration_since(state.sent_at);
         self.tally.called(called, took);
         answers
     }
@@ -394,6 +446,11 @@ impl State {
             (self.terms, self.seen) = (terms, Seen::default());
             self.seen.at_us = at_us;
         }
+    }
+
+    /// Returns whether the store has stated something a short while ago.
+    fn is_fresh(&self, now: Timestamp) -> bool {
+        now.saturating_duration_since(self.seen_at) < KNOWN
     }
 
     /// Returns how long `n` units still have to wait, as far as is known here.
@@ -413,11 +470,100 @@ fn wait_after(terms: &Terms, seen: Seen, n: u64) -> Duration {
     Duration::from_micros(seen.wait_us(terms, n))
 }
 
-/// Returns what a reply shows beside the answers, if this process had seen `before`.
-fn shown(terms: &Terms, askers: &[Asker], reply: &Reply, before: Seen) -> Shown {
-    let taken = runs(askers).zip(&reply.taken);
-    let taken = taken.map(|(run, taken)| run[0].n * taken).sum();
-    Shown::of(reply, taken, before, terms)
+/// The part of a limit in a request of several limits. Its calls are beside those that callers share.
+impl Strict {
+    /// Returns the most units that can be granted.
+    pub(crate) fn burst(&self) -> u64 {
+        self.terms().burst
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Notes that a request takes units in `calls` calls, one after the other. It is answered after the last one.
+    pub(crate) fn takes_in(&self, calls: usize) {
+        let calls = u32::try_from(calls).unwrap_or(u32::MAX);
+        self.calls.fetch_max(calls, Ordering::Relaxed);
+    }
+
+    pub(crate) fn known_of(&self, record: Record, n: u64, is_down: bool) -> Known {
+        self.with(record, |state| self.known(state, n, is_down))
+    }
+
+    /// Returns how long `n` units have to wait, as far as is known here.
+    pub(crate) fn wait_of(&self, record: Record, n: u64) -> Duration {
+        let terms = self.terms();
+        self.with(record, |state| state.wait_at(self.clock.now(), &terms, n))
+    }
+
+    /// Returns how often there are `n` units. Returns `None` if the store has not stated it a short while ago.
+    pub(crate) fn room_of(&self, record: Record, n: u64) -> Option<u64> {
+        let terms = self.terms();
+        self.with(record, |state| {
+            let now = self.clock.now();
+            let is_known = state.seen.at_us > 0 && state.terms == terms && state.is_fresh(now);
+            let passed = now.saturating_duration_since(state.seen_at);
+            is_known.then(|| state.seen.room(&terms, passed) / n)
+        })
+    }
+
+    /// Returns a call for these runs.
+    pub(crate) fn call_of(&self, record: Record, runs: Vec<Run>) -> Call {
+        let terms = self.terms();
+        let seen = self.with(record, |state| {
+            state.restate(terms);
+            state.seen
+        });
+        Call {
+            record,
+            terms,
+            seen,
+            runs,
+        }
+    }
+
+    /// Notes what the store has stated in a call of `sent`, which took `units` by these terms.
+    pub(crate) fn learn_of(
+        &self,
+        record: Record,
+        sent: Timestamp,
+        (terms, units): (&Terms, u64),
+        reply: &Reply,
+    ) {
+        self.with(record, |state| self.learn(state, sent, terms, units, reply));
+    }
+
+    /// Notes that a call of `sent` has granted its units, or not.
+    pub(crate) fn called(&self, sent: Timestamp, is_granted: bool) {
+        let called = if is_granted {
+            Called::Granted
+        } else {
+            Called::Denied
+        };
+        let took = self.clock.now().saturating_duration_since(sent);
+        self.tally.called(called, took);
+    }
+
+    /// Notes that a call of `sent` has no reply.
+    pub(crate) fn unanswered_of(&self, record: Record, sent: Timestamp, failure: Failure) {
+        self.with(record, |state| self.unanswered(state, sent, failure));
+    }
+
+    /// Decides on `n` units without the store.
+    pub(crate) fn alone_of(&self, record: Record, n: u64) -> Answer {
+        self.with(record, |state| self.alone(state, record, n))
+    }
+
+    /// Returns `n` units that were admitted without the store, and not used.
+    pub(crate) fn refund_alone(&self, record: Record, n: u64) {
+        self.alone.refund(record, n);
+    }
+
+    /// Notes an answer to a caller.
+    pub(crate) fn answered(&self, answer: &Answer) {
+        self.tally.answered(answer);
+    }
 }
 
 fn run_of(askers: &[Asker]) -> Run {
@@ -479,8 +625,8 @@ mod tests {
     fn reply(debt: u64, taken: &[u64]) -> Result<Reply, Failure> {
         Ok(Reply {
             seen: seen(debt),
-            healed: 0,
             taken: taken.to_vec(),
+            ..Reply::default()
         })
     }
 
@@ -625,8 +771,8 @@ mod tests {
         };
         let reply = Reply {
             seen: stated,
-            healed: 0,
             taken: vec![0],
+            ..Reply::default()
         };
         strict.answer(askers, Ok(reply));
         let denied = late.try_recv().expect("an answer").unwrap_err();

@@ -1,7 +1,6 @@
 //! What a process counts of one limit.
 
 use crate::Admitted;
-use crate::bucket::left;
 use crate::call::{Reply, Seen};
 use crate::terms::{Kind, Terms};
 use crate::view::{CALL_BOUNDS, FleetCounts};
@@ -68,24 +67,31 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Returns what a reply shows that took `units`, if this process had seen `before`, and stated these terms.
-    pub(crate) fn of(reply: &Reply, units: u64, before: Seen, stated: &Terms) -> Self {
-        let at_us = reply.seen.at_us;
-        // Parts of a bucket, or units of a window.
-        let (remembered, most, unit) = match stated.kind {
-            Kind::Bucket => {
-                let left = left(before.debt, before.at_us, stated.count, at_us);
-                (left, stated.burst * stated.period, stated.period)
-            }
+    /// Returns what a reply shows that took `units`, if this process had seen `before` and the reset of that time, and stated these
+    /// terms.
+    pub(crate) fn of(
+        reply: &Reply,
+        units: u64,
+        before: Seen,
+        reset_us: u64,
+        stated: &Terms,
+    ) -> Self {
+        let is_known = before.at_us > 0;
+        let (unit, was_reset) = match stated.kind {
+            // In parts. Units that are given back lower a debt, too.
+            Kind::Bucket => (stated.period, ![0, reset_us].contains(&reply.reset_us)),
+            // A window ends, or it was reset.
             kind => {
-                let is_open = at_us < kind.end_us(before.began_us, stated.period);
-                (if is_open { before.debt } else { 0 }, stated.burst, 1)
+                let is_later = reply.seen.at_us > before.at_us;
+                let is_open = reply.seen.at_us < kind.end_us(before.began_us, stated.period);
+                let least = before.debt.min(stated.burst) + units;
+                (1, is_later && is_open && reply.seen.debt < least)
             }
         };
         Self {
             healed_units: reply.healed.div_ceil(unit),
-            was_reset: reply.seen.debt < remembered.min(most) + units * unit,
-            is_known: before.at_us > 0,
+            was_reset: is_known && was_reset,
+            is_known,
         }
     }
 }

@@ -102,7 +102,8 @@ pub struct FleetCounts {
 pub struct FleetBound {
     /// What flows back within the fleet's [timeout](crate::FleetBuilder::timeout).
     ///
-    /// The store decides up to that time before a caller learns of it. Counted from when the store decides, this is 0.
+    /// The store decides up to that time before a caller learns of it. Counted from when the store decides, this is 0. With
+    /// [`Ask::all`](crate::Ask::all) in a cluster, it is one timeout per limit.
     pub in_flight: u64,
     /// What all processes may hold in advance: the [overshoot](crate::Overshoot). A strict limit holds nothing.
     pub leased: u64,

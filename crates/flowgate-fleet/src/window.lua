@@ -31,7 +31,7 @@ if record then
     changed = began < at + 0 or was_kind ~= kind or was_limit + 0 ~= limit or was_period + 0 ~= period
   else
     -- What a reset leaves of a limit of any kind.
-    reset = string.match(record, '^0:%d+:1:1:(%d+)$')
+    reset = string.match(record, '^0:%d+:1:1:%d+:(%d+)$')
     if not reset then
       return redis.error_reply('FOREIGN the value of this record is not a window')
     end

@@ -84,6 +84,7 @@ impl Window {
         let reply = Reply {
             seen,
             healed,
+            reset_us: 0,
             taken,
         };
         (reply, (changed && used > 0).then_some(window))

@@ -91,9 +91,8 @@ fn c1_a_node_that_is_stopped_spends_nothing_after_the_end_and_asks_again() {
     let now = fleet.time.now();
     node.leaser.asked = Some(7);
     let reply = Reply {
-        seen: Seen::default(),
-        healed: 0,
         taken: vec![7],
+        ..Reply::default()
     };
     let sent = Timestamp::from_nanos(now.as_nanos() - nanos(lasts));
     node.leaser.answer(sent, now, Ok(reply));

@@ -145,7 +145,7 @@ const MISTAKES: [(&str, &str); 44] = [
     ("or was_kind ~= kind or", "or"),
     ("or was_limit + 0 ~= limit or", "or"),
     ("or was_period + 0 ~= period", ""),
-    ("'^0:%d+:1:1:(%d+)$'", "'^0:(%d+):1:1:%d+$x'"),
+    ("'^0:%d+:1:1:%d+:(%d+)$'", "'^0:(%d+):1:1:%d+$x'"),
     ("dated(tonumber(ARGV[5]))\n", "tonumber(ARGV[5])\n"),
     ("if now >= ending(seen_began) or", "if"),
     ("now >= ending(seen_began)", "now > ending(seen_began)"),

@@ -1,5 +1,6 @@
 //! Tests with a real store.
 
+mod all;
 mod bound;
 mod cluster;
 mod faults;
