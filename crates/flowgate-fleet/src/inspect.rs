@@ -179,7 +179,9 @@ impl FleetRecord {
         self.bucket.debt_at(self.now_us) as f64 / self.bucket.period as f64
     }
 
-    /// Returns how many units the limit has, if `quota` is its quota. It is negative after a larger burst was taken.
+    /// Returns how many units the limit has, if `quota` is its quota.
+    ///
+    /// It is negative while processes with leases have reserved units, and after a larger burst was taken.
     ///
     /// The record has no burst.
     pub fn available(&self, quota: Quota) -> f64 {

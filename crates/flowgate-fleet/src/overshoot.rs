@@ -7,8 +7,8 @@ use std::time::Duration;
 /// A process holds tokens in advance, and spends them later. So in an interval of length t, all processes together can be admitted b + r·t
 /// and what they held when it began, where b is the burst and r the rate. An overshoot is the most that they may hold together.
 ///
-/// A larger overshoot means fewer calls: all processes together make about 2·r/overshoot calls per second when they use the
-/// limit up.
+/// A larger overshoot means fewer calls. When n processes use the limit up, they make about n·r/overshoot calls per second together, and up to
+/// twice as many when they want more than that. The [guide](crate::guide#leases) has a table.
 ///
 /// ```
 /// use flowgate_fleet::{Fleet, Overshoot};

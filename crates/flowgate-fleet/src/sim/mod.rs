@@ -52,6 +52,7 @@ fn c1_no_seed_breaks_the_theorem() {
         lost,
         held,
         reminders,
+        turns,
     } = seen;
     let least = [
         leased,
@@ -61,6 +62,7 @@ fn c1_no_seed_breaks_the_theorem() {
         lost / 2,
         held,
         reminders,
+        turns,
     ];
     assert!(
         least.into_iter().all(|seen| seen > seeds() / 20),
@@ -78,6 +80,8 @@ struct Seen {
     lost: u64,
     held: u64,
     reminders: u64,
+    /// Calls that took what had not flowed in yet.
+    turns: u64,
 }
 
 impl Seen {
@@ -85,6 +89,8 @@ impl Seen {
         self.leased += u64::from(plan.lease.is_some());
         for key in facts.keys.values() {
             self.by_store += key.told.len() as u64;
+            let turns = key.calls.iter().filter(|call| call.flowed_ns > call.at_ns);
+            self.turns += turns.count() as u64;
             self.alone += key.alone.values().map(Vec::len).sum::<usize>() as u64;
         }
         self.outages += facts.outages;
