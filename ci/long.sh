@@ -34,6 +34,9 @@ everything() {
     step 240 adaptive cargo run --release --locked -p flowgate-sim --example adaptive_scenarios -- table
     # A million worlds of processes that share limits, and of faults.
     step 60 fleet env FLOWGATE_FLEET_SEEDS=1000000 cargo test --profile testrelease --locked -p flowgate-fleet --lib sim::c1
+    # The worst of 20 seeds: fairness, calls, utilization and losses of leases.
+    step 30 leases env FLOWGATE_LEASER_NODES=2,4,8,16,64 FLOWGATE_LEASER_SEEDS=20 \
+        cargo test --profile testrelease --locked -p flowgate-fleet --lib leaser::goals
     step 30 growth ci/growth.sh
     steps_passed
 }

@@ -204,7 +204,9 @@ impl FleetRecord {
         }
     }
 
-    /// Returns how many units the limit has, if `quota` is its quota. It is negative after a larger burst was taken.
+    /// Returns how many units the limit has, if `quota` is its quota.
+    ///
+    /// It is negative while processes with leases have reserved units, and after a larger burst was taken.
     ///
     /// The record of a bucket has no burst.
     pub fn available(&self, quota: Quota) -> f64 {

@@ -139,7 +139,6 @@ impl Leaser {
     /// Returns the call to send now. It is then in flight until [`answer`](Self::answer).
     pub(crate) fn call(&mut self, now: Timestamp) -> Option<Call> {
         let leased = self.leased.upgrade()?;
-        self.note_use(&leased, now);
         self.release(&leased, now);
         if self.asked.is_some() {
             return None;
@@ -310,6 +309,7 @@ impl Leaser {
 
     /// Passes on what was reserved, if it has flowed in.
     pub(crate) fn release(&mut self, leased: &Leased, now: Timestamp) {
+        self.note_use(leased, now);
         if let Some(reserved) = self.reserved.take_if(|reserved| reserved.from <= now) {
             let Reserved { units, until, .. } = reserved;
             self.last = (leased.filler().grant(units, until), until);

@@ -8,7 +8,7 @@
 //! | another quota while a limit is used | [`FleetLimit::set_quota`] |
 //! | several limits together, from all or from none | [`Ask::all`] |
 //! | limits in tests, without a store | [`Fleet::local`], [`LocalStore`] |
-//! | to know how much a limit may have been exceeded | [`FleetLimit::bound`] |
+//! | to know how much a limit may have been exceeded | [`FleetLimit::bound`], [`FleetLeased::bound`] |
 //! | decisions without a call to the store | [`FleetLeased`], [`FleetLimitBuilder::leased`] |
 //! | to look at a limit, and to reset it, as an operator | [`FleetStore`] |
 //! | a decision while the store does not answer | [`CutOff`], [`Admitted::is_degraded`] |
@@ -45,7 +45,7 @@
 //! | fault | adds at most |
 //! |---|---|
 //! | a process decides alone for a time c, with a share of a/n | a/n · (b + r·c) |
-//! | the store loses its records, and no process remembers | b |
+//! | the store loses its records, and no process remembers | b; with leases, b and the overshoot |
 //! | the store loses its records, and is reminded | what was taken since the last answer of the process that asks first |
 //! | two servers are asked as the primary, for a time d | r·d |
 //!

@@ -105,7 +105,8 @@ impl FleetMetrics {
 
     /// Publishes the state `seen`, and what has been counted since the last call.
     ///
-    /// Pass [`FleetLimit::inspect`](crate::FleetLimit::inspect) of the same limit in every call.
+    /// Pass [`FleetLimit::inspect`](crate::FleetLimit::inspect) of the same limit in every call, or that of a
+    /// [`FleetLeased`](crate::FleetLeased::inspect).
     pub fn record(&mut self, seen: &FleetView) {
         let (now, then) = (&seen.counts, &self.published);
         let publish = |counter: &Counter, now: u64, then: u64| {

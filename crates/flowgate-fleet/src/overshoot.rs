@@ -7,8 +7,8 @@ use std::time::Duration;
 /// A process holds tokens in advance, and spends them later. So in an interval of length t, all processes together can be admitted b + r·t
 /// and what they held when it began, where b is the burst and r the rate. An overshoot is the most that they may hold together.
 ///
-/// A larger overshoot means fewer calls: all processes together make about 2·r/overshoot calls per second when they use the
-/// limit up.
+/// A larger overshoot means fewer calls. When n processes use the limit up, they make about n·r/overshoot calls per second together, and up to
+/// twice as many when they want more than that. The [guide](crate::guide#leases) has a table.
 ///
 /// ```
 /// use flowgate_fleet::{Fleet, Overshoot};
@@ -267,6 +267,45 @@ mod tests {
         let slow = lending("100/min burst 100", Overshoot::percent(100), None, 50).unwrap();
         assert_eq!((slow.overshoot, slow.usual), (2, 1));
         assert!(slow.length > LONGEST && slow.spent_for <= LONGEST);
+    }
+
+    #[test]
+    fn turns_are_equal_parts_of_the_overshoot_and_become_equal() {
+        let quota = "100000/s burst 10000";
+        let lending = lending(quota, Overshoot::percent(50), Some(4), 12).unwrap();
+        assert_eq!((lending.ahead, lending.turn), (5_000, 1_000));
+        assert_eq!(lending.stated().burst, 15_000);
+        assert_eq!(lending.ahead_for(), Duration::from_micros(50_001));
+        // 16 processes, of which one has a large turn.
+        let mut turns = [20; 16];
+        turns[0] = 1_000;
+        for _ in 0..200 {
+            for at in 0..turns.len() {
+                let others = turns.iter().sum::<u64>() - turns[at];
+                turns[at] = lending.turn_among(others, turns[at]);
+            }
+        }
+        assert!(
+            turns.iter().all(|turn| (280..=305).contains(turn)),
+            "{turns:?}"
+        );
+        // A process that is alone takes the largest.
+        assert_eq!(lending.turn_among(0, 1), 1_000);
+    }
+
+    #[test]
+    fn nothing_is_reserved_where_a_turn_is_less_than_a_token_or_the_store_could_not_count_it() {
+        let slow = lending("400/day", Overshoot::percent(50), Some(4), 50).unwrap();
+        assert_eq!((slow.ahead, slow.stated()), (0, slow.terms));
+        let quota = |burst: u64| format!("1000/s burst {burst}");
+        let terms = |burst| Terms::of(quota(burst).parse().expect("a quota"));
+        let most = terms(u64::MAX / 1_000).unwrap_err();
+        for room in [0, 10, 100, 1_000_000] {
+            let large = quota(most - room);
+            let large = lending(&large, Overshoot::tokens(1_000), Some(4), 50).unwrap();
+            assert!(large.ahead <= room);
+            assert!(terms(large.stated().burst).is_ok());
+        }
     }
 
     #[test]

@@ -107,7 +107,9 @@ pub struct FleetBound {
     pub in_flight: u64,
     /// What all processes may hold in advance: the [overshoot](crate::Overshoot). A strict limit holds nothing.
     pub leased: u64,
-    /// One burst for each time that the store may have lost its records; of a leased limit, also what was reserved.
+    /// One burst for each time that the store may have lost its records.
+    ///
+    /// Of a leased limit, it is a burst and what processes may have reserved: as much as the overshoot, at most.
     pub forgotten: u64,
     /// The same for each time that an operator has set the limit back to full.
     pub reset: u64,

@@ -18,7 +18,7 @@ const LASTS: u32 = 4;
 /// What all nodes together are offered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Load {
-    /// So many times the rate, each node as much.
+    /// A multiple of the rate, each node as much.
     Even(f64),
     /// Twice the rate, each second on another node.
     Moving,
@@ -112,6 +112,7 @@ fn setting(nodes: u32, timeout_ms: u64, overshoot: Overshoot) -> Setting {
         overshoot,
         timeout_ms,
         cut_off: CutOff::Share(1, nodes),
+        latency: Duration::from_micros(200),
         seed: 1,
     }
 }
@@ -195,28 +196,53 @@ fn nodes_that_know_no_number_share_as_well() {
     }
 }
 
+/// Returns the calls per second of 8 nodes that are offered the limit, twice and ten times as much.
+fn calls(overshoot: Overshoot) -> [f64; 3] {
+    [1.0, 2.0, 10.0].map(|times| {
+        let Measured {
+            per_call,
+            used,
+            unfairness,
+            ..
+        } = worst(setting(8, 50, overshoot), Load::Even(times));
+        assert!(used >= 0.99 && unfairness <= 1.1);
+        RATE / per_call
+    })
+}
+
 /// The table of the guide, `sharing.md`.
 #[test]
 fn a_larger_overshoot_costs_fewer_calls() {
-    println!("overshoot    calls/s at 1 ×, 2 ×, 10 × of {QUOTA}, by 8 nodes");
-    let mut before = f64::MAX;
-    for percent in [5, 10, 20, 50, 100] {
-        let calls = [1.0, 2.0, 10.0].map(|times| {
-            let setting = setting(8, 50, Overshoot::percent(percent));
-            let Measured {
-                per_call,
-                used,
-                unfairness,
-                ..
-            } = worst(setting, Load::Even(times));
-            assert!(used >= 0.99 && unfairness <= 1.1);
-            RATE / per_call
-        });
-        println!(
-            "{percent:7} % {:8.0} {:8.0} {:8.0}",
-            calls[0], calls[1], calls[2]
-        );
-        assert!(calls[2] < before);
-        before = calls[2];
+    println!("overshoot   calls/s at 1 ×, 2 × and 10 × of {QUOTA}, by 8 nodes");
+    let of = [5, 10, 20, 50, 100].map(|percent| {
+        let calls = calls(Overshoot::percent(percent));
+        println!("{percent:7} % {calls:8.0?}");
+        calls
+    });
+    assert!(of.is_sorted_by(|less, more| less.iter().zip(more).all(|(less, more)| less > more)));
+    let none = calls(Overshoot::none());
+    println!("     none {none:8.0?}");
+    assert!(
+        none.iter()
+            .zip(of[3])
+            .all(|(none, half)| *none <= 1.1 * half)
+    );
+}
+
+#[test]
+fn a_store_that_is_far_away_costs_nothing_but_time() {
+    for load in [Load::Even(0.9), Load::Even(1.0), Load::Even(2.0)] {
+        let far = Setting {
+            latency: Duration::from_millis(4),
+            ..setting(8, 50, Overshoot::percent(50))
+        };
+        let Measured {
+            unfairness,
+            used,
+            stranded,
+            ..
+        } = worst(far, load);
+        println!("{load}: {unfairness:.3}, {used:.4}, {stranded:.4}");
+        assert!(unfairness <= 1.1 && used >= 0.99 && stranded <= 0.05);
     }
 }

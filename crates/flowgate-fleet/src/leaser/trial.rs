@@ -63,7 +63,6 @@ pub(super) struct Fleet {
     random: Rng,
     stored: Option<Bucket>,
     pub(super) is_up: bool,
-    /// One way of a message takes half of this, more or less.
     latency: Duration,
     pub(super) nodes: Vec<Node>,
     pub(super) calls: u64,
@@ -78,6 +77,8 @@ pub(super) struct Setting {
     pub(super) overshoot: Overshoot,
     pub(super) timeout_ms: u64,
     pub(super) cut_off: CutOff,
+    /// One way of a message takes half of this, more or less.
+    pub(super) latency: Duration,
     pub(super) seed: u64,
 }
 
@@ -119,7 +120,7 @@ impl Fleet {
             random: Rng::with_seed(setting.seed),
             stored: None,
             is_up: true,
-            latency: Duration::from_micros(200),
+            latency: setting.latency,
             calls: 0,
         }
     }
@@ -276,7 +277,7 @@ impl Node {
         }
     }
 
-    /// Answers those that wait, after so many attempts at most.
+    /// Answers those that wait, after `most` attempts at most.
     fn serve(&mut self, now: Timestamp, most: u64) {
         let tried = self.asking.min(most);
         let served = (0..tried).filter(|_| self.leased.try_acquire().is_ok());

@@ -56,6 +56,7 @@ fn c1_no_seed_breaks_the_theorem() {
         lost,
         held,
         reminders,
+        turns,
     } = seen;
     let least = [
         leased,
@@ -66,6 +67,7 @@ fn c1_no_seed_breaks_the_theorem() {
         lost / 2,
         held,
         reminders,
+        turns,
     ];
     assert!(
         least.into_iter().all(|seen| seen > seeds() / 20),
@@ -84,6 +86,8 @@ struct Seen {
     lost: u64,
     held: u64,
     reminders: u64,
+    /// Calls that took what had not flowed in yet.
+    turns: u64,
 }
 
 impl Seen {
@@ -92,6 +96,8 @@ impl Seen {
         self.windows += u64::from(plan.kind.is_window());
         for key in facts.keys.values() {
             self.by_store += key.told.len() as u64;
+            let turns = key.calls.iter().filter(|call| call.flowed_ns > call.at_ns);
+            self.turns += turns.count() as u64;
             self.alone += key.alone.values().map(Vec::len).sum::<usize>() as u64;
         }
         self.outages += facts.outages;

@@ -126,7 +126,7 @@ pub(super) enum Flaw {
     FromReply,
     /// The rest of a lease gets the end of the next one.
     Merge,
-    /// What is reserved is spent before it has flowed in.
+    /// A process spends reserved units before they have flowed in.
     EarlyTurn,
     /// A process has two calls in flight.
     TwoCalls,

@@ -200,6 +200,23 @@ fn what_is_leased_within_the_length_of_a_lease_is_spent_in_one_instant() {
     assert!(facts.in_flight_of(&plan) > 201);
 }
 
+#[test]
+fn a_store_that_is_emptied_gives_a_burst_again_and_what_was_reserved() {
+    // Callers use the burst up. For the next ones, processes take turns of 14 units, and spend them at the end.
+    let turns = [(MS, [15, 1]), (2 * MS, [16, 1]), (290 * MS, [15, 1])];
+    let mut plan = Plan::calm("1000/s burst 300", nodes(20, &crowds(turns.to_vec())));
+    plan.lease = Some(Overshoot::tokens(301));
+    plan.network.delay_ns = 1_000..=2_000;
+    // Then the last process begins, and remembers nothing.
+    plan.nodes[19].demand = regular(20, 1, MS / 5);
+    plan.nodes[19].begins_ns = 5 * MS;
+    plan.faults = vec![(4 * MS, Fault::Amnesia { age_ns: None })];
+    plan.end_ns = 291 * MS;
+    let lending = plan.lending().expect("leases");
+    assert_eq!(lending.ahead, 301);
+    reaches(&plan, 300 + lending.ahead);
+}
+
 /// Processes that hold 150 units each, and spend them when the bucket is full.
 pub(super) fn holders() -> Plan {
     let again = (0..20).map(|crowd| (SECOND + crowd * 30_000, [200, 1]));

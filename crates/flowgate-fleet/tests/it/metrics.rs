@@ -1,6 +1,6 @@
 //! The state of a limit, as a recorder of the facade gets it.
 
-use flowgate_fleet::{CutOff, Fleet, FleetMetrics};
+use flowgate_fleet::{CutOff, Fleet, FleetMetrics, Overshoot};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -113,6 +113,22 @@ fn each_count_is_published_once_and_no_key_is_in_a_label() {
         values.keys().all(|name| !name.contains("t-1")),
         "{values:?}"
     );
+}
+
+#[test]
+fn the_excess_of_a_leased_limit_is_what_all_processes_may_hold() {
+    let fleet = Fleet::local().nodes(8).open().unwrap();
+    let limit = fleet.limit("api", "1000/s burst 1000".parse().unwrap());
+    let limit = limit.leased(Overshoot::percent(20)).build().unwrap();
+    assert!(limit.ask().n(3).block().is_ok());
+    let kept = Kept::default();
+    let mut published = metrics::with_local_recorder(&kept, || FleetMetrics::register("api"));
+    published.record(&limit.inspect());
+    let values = kept.0.lock().unwrap().clone();
+    let value = |name: &str| values[&format!("flowgate_fleet_{name}")];
+    assert_eq!(value("excess_bound_units limiter=api"), 200.0);
+    // Units, in place of requests.
+    assert_eq!(value("decisions_total limiter=api decision=admitted"), 3.0);
 }
 
 #[test]

@@ -258,7 +258,7 @@ impl DecideLimits {
 
     /// Compiles a configuration whose limits are in a store. All servers with this store and configuration share them.
     ///
-    /// Limits are token buckets, and a request asks one of them. CL.THROTTLE is refused.
+    /// Limits are token buckets and windows, and a request asks one of them. CL.THROTTLE is refused.
     ///
     /// ```
     /// use flowgate_fleet::Fleet;
@@ -297,6 +297,10 @@ impl DecideLimits {
         let before = Before::Limits(self);
         let limits = Self::compile(config, &self.time, self.store.as_ref(), throttle, &before)?;
         for rule in limits.rules() {
+            if let Some(stored) = rule.stored() {
+                // Compiling has tried it under another name.
+                let _ = stored.set_quota();
+            }
             let Some(before) = self.rule_of(&rule.id) else {
                 continue;
             };

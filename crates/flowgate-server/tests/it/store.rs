@@ -1,9 +1,11 @@
 //! Limits in a store that several servers share, and its outages.
 
+use crate::rpc::Client;
 use crate::support::{Running, entries, now};
 use flowgate::ManualClock;
 use flowgate_fleet::{Fleet, LocalStore};
 use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime, Descriptor, Undecided};
+use serde_json::json;
 use std::time::Duration;
 
 const LIMITS: &str = "
@@ -110,6 +112,21 @@ fn an_outage_is_never_a_refusal() {
         answer.contains("\"detail\":\"the store does not answer\""),
         "{answer}"
     );
+    // gRPC's UNAVAILABLE, by which Envoy's own setting decides what an outage means.
+    let ask = |descriptors: serde_json::Value| {
+        let request = json!({ "domain": "api", "descriptors": descriptors });
+        Client::new(server.grpc)
+            .ask(request)
+            .map_err(|reply| reply.status)
+    };
+    let descriptor = |key: &str| json!({ "entries": [{ "key": key, "value": "a" }] });
+    assert_eq!(ask(json!([descriptor("site")])).unwrap_err(), Some(14));
+    let several = json!([descriptor("site"), descriptor("user")]);
+    assert_eq!(ask(several).unwrap_err(), Some(12));
+    assert_eq!(
+        ask(json!([descriptor("open")])).unwrap()["overallCode"],
+        "OK"
+    );
     for (limit, times) in [("api.open", 3), ("api.shadow", 3), ("api.free", 3)] {
         for _ in 0..times {
             assert_eq!(status(&server.http(&get(limit, "a"))), "200", "{limit}");
@@ -121,7 +138,7 @@ fn an_outage_is_never_a_refusal() {
         "flowgate_decisions_total{rule=\"api.user\",result=\"ok\"} 2",
         "flowgate_decisions_total{rule=\"api.user\",result=\"over_limit\"} 0",
         "flowgate_decisions_total{rule=\"api.user\",result=\"undecided\"} 3",
-        "flowgate_decisions_total{rule=\"api.site\",result=\"undecided\"} 2",
+        "flowgate_decisions_total{rule=\"api.site\",result=\"undecided\"} 3",
     ] {
         assert!(page.contains(&format!("\n{line}\n")), "{line}: {page}");
     }
@@ -149,12 +166,8 @@ fn what_a_store_cannot_keep_is_told_with_its_place() {
     let fleet = store.fleet();
     for (limit, what) in [
         (
-            "rate_limit: { unit: day, requests_per_unit: 1 }",
-            "a store has no windows yet: write `quota: 50/s` in place of `rate_limit`, or run without --store",
-        ),
-        (
             "quota: 1/s, algorithm: leaky",
-            "a store has no limit of the algorithm leaky: write `algorithm: token`, or run without --store",
+            "a store has no limit of the algorithm leaky: write token, fixed or aligned, or run without --store",
         ),
         (
             "quota: 1/s; 5/day",
@@ -200,6 +213,13 @@ fn what_cannot_be_asked_yet_is_told() {
         (decision.is_over, decision.statuses[0].remaining),
         (false, 3)
     );
+    let refund = [Descriptor {
+        entries: &user,
+        is_refund: true,
+        ..Descriptor::default()
+    }];
+    let refused = now(limits.decide("api", &refund, 1)).unwrap_err();
+    assert_eq!(refused, Undecided::Refund);
     let server = store.server();
     let told = server.resp(b"CL.THROTTLE a 1 1 60\r\n");
     assert!(
@@ -253,4 +273,86 @@ fn c1_a_reload_keeps_what_was_taken_from_the_store() {
         // What was refused was known here for a second.
         store.clock.advance(Duration::from_secs(1));
     }
+}
+
+const WINDOWS: &str = "
+domain: api
+descriptors:
+  - { key: user, rate_limit: { unit: minute, requests_per_unit: 3, name: users } }
+  - { key: first, quota: 3/min, algorithm: fixed }
+  - { key: aligned, quota: 3/min, algorithm: aligned }
+";
+
+#[test]
+fn c1_servers_share_windows_by_the_clock_of_the_store() {
+    let store = Store::new();
+    let [one, other] = [(); 2].map(|()| Running::of(DecideServer::new(store.limits(WINDOWS))));
+    // 20 s before the end of a minute.
+    store.clock.advance(Duration::from_secs(40));
+    let admitted = |limit: &str| {
+        let asked = (0..6).map(|time| if time % 2 == 0 { &one } else { &other });
+        let ask = format!("FG.ASK {limit} a\r\n");
+        asked
+            .filter(|server| {
+                server
+                    .resp(ask.as_bytes())
+                    .starts_with("*5\r\n:0\r\n:3\r\n")
+            })
+            .count()
+    };
+    for limit in ["users", "api.first", "api.aligned"] {
+        assert_eq!(admitted(limit), 3, "{limit}");
+    }
+    let told = one.resp(b"FG.ASK users a\r\n");
+    assert_eq!(told, "*5\r\n:1\r\n:3\r\n:0\r\n:20000\r\n:20000\r\n");
+    store.clock.advance(Duration::from_secs(20));
+    for (limit, expected) in [("users", 3), ("api.first", 0), ("api.aligned", 3)] {
+        assert_eq!(admitted(limit), expected, "{limit}");
+    }
+    // The window that began with a request ends a minute after it.
+    store.clock.advance(Duration::from_secs(40));
+    assert_eq!(admitted("api.first"), 3);
+}
+
+#[test]
+fn c1_a_reload_changes_windows_of_the_store_and_not_their_kind() {
+    let store = Store::new();
+    let server = Running::of(DecideServer::new(store.limits(WINDOWS)));
+    let ask = || server.resp(b"FG.ASK users a\r\n").starts_with("*5\r\n:0");
+    assert!(ask() && ask() && ask() && !ask());
+    let reload = |text: &str| {
+        let config = Config::parse("b.yaml", text).unwrap();
+        server
+            .reloader
+            .reload(&config)
+            .map_err(|problem| problem.to_string())
+    };
+    // A mistake anywhere changes nothing, and a quota that cannot be kept is told where it is.
+    let more = WINDOWS.replace("requests_per_unit: 3", "requests_per_unit: 5");
+    let wrong = more.replace("algorithm: aligned", "algorithm: token");
+    assert_eq!(
+        reload(&wrong).unwrap_err(),
+        "b.yaml:6:5: a limit in a store cannot become another kind of limit while servers run: give it another key, or restart them"
+    );
+    let large = more.replace(
+        "quota: 3/min, algorithm: aligned",
+        "quota: 9100000000000000/min, algorithm: aligned",
+    );
+    let problem = reload(&large).unwrap_err();
+    assert!(problem.starts_with("b.yaml:6:5: "), "{problem}");
+    store.clock.advance(Duration::from_secs(1));
+    assert!(!ask());
+    reload(&more).unwrap();
+    assert!(ask() && ask() && !ask());
+    // Who decides in an outage can change together with the number.
+    let deny = WINDOWS
+        .replace("requests_per_unit: 3", "requests_per_unit: 6")
+        .replace("name: users } }", "name: users }, when_cut_off: deny }");
+    reload(&deny).unwrap();
+    store.clock.advance(Duration::from_secs(1));
+    assert!(ask() && !ask());
+    store.store.stop();
+    store.clock.advance(Duration::from_secs(60));
+    let told = server.resp(b"FG.ASK users a\r\n");
+    assert_eq!(told, "-ERR the store does not answer\r\n");
 }
