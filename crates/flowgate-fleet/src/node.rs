@@ -8,7 +8,7 @@
 //!
 //! A connection is replaced, never repaired: no client of Redis leaves a store that hangs by itself. A reply that comes late, or over a
 //! replaced connection, is not used. Nothing is sent twice: a call without a reply may have been carried out. So one call per limit is
-//! lost when a store hangs, and the next thing that it gets is a PING.
+//! lost when a store hangs, and one for each request of several limits. The next thing that it gets is a PING.
 
 use crate::advice::Advice;
 use crate::call::{Failure, Request};

@@ -1,7 +1,6 @@
 //! How much a limit may be exceeded, against a ledger of all processes over all intervals.
 
-use crate::support::ledger::Ledger;
-use crate::support::{Engine, fleet};
+use crate::support::{Engine, Ledger, fleet};
 use flowgate::Quota;
 use flowgate_fleet::{CutOff, Fleet, FleetBound, FleetLeased, FleetLimit, FleetStore, Overshoot};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +41,7 @@ fn wait_for_more(count: &AtomicU64, more: u64) {
 fn c1_it_covers_a_store_that_is_killed_and_comes_back_empty() {
     let mut engine = Engine::start();
     let nodes = nodes(&engine);
-    let ledger = Ledger::new();
+    let ledger = Ledger::new(quota());
     let (by_store, alone, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         for node in &nodes {
@@ -64,7 +63,7 @@ fn c1_it_covers_a_store_that_is_killed_and_comes_back_empty() {
         wait_for_more(&by_store, 300);
         stop.store(true, Ordering::Relaxed);
     });
-    let excess = ledger.excess(quota());
+    let excess = ledger.excess();
     let bounds: Vec<_> = nodes.iter().map(FleetLimit::bound).collect();
     let most = bounds.iter().copied().map(dated_by_the_store).max();
     assert!(excess <= most.unwrap(), "{excess}: {bounds:?}");
@@ -92,7 +91,7 @@ fn c1_it_covers_leases_of_a_store_that_is_killed_and_comes_back_empty() {
     };
     let nodes: Vec<_> = (0..NODES).map(node).collect();
     assert!(nodes.iter().all(|node| node.bound().total() == Some(60)));
-    let ledger = Ledger::new();
+    let ledger = Ledger::new(quota());
     let (by_store, alone, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         for node in &nodes {
@@ -118,7 +117,7 @@ fn c1_it_covers_leases_of_a_store_that_is_killed_and_comes_back_empty() {
         wait_for_more(&by_store, 300);
         stop.store(true, Ordering::Relaxed);
     });
-    let excess = ledger.excess(quota());
+    let excess = ledger.excess();
     let totals = nodes.iter().map(|node| node.bound().total());
     let most = totals.max().unwrap().expect("there is one");
     assert!(excess <= most as i64, "{excess} of {most}");
@@ -140,7 +139,7 @@ fn c1_it_covers_leases_of_a_store_that_is_killed_and_comes_back_empty() {
 fn c1_without_a_fault_it_is_what_flows_back_within_the_timeout() {
     let engine = Engine::start();
     let nodes = nodes(&engine);
-    let ledger = Ledger::new();
+    let ledger = Ledger::new(quota());
     thread::scope(|scope| {
         for node in &nodes {
             scope.spawn(|| {
@@ -150,7 +149,7 @@ fn c1_without_a_fault_it_is_what_flows_back_within_the_timeout() {
             });
         }
     });
-    assert!(ledger.excess(quota()) <= 0);
+    assert!(ledger.excess() <= 0);
     for node in &nodes {
         let bound = node.bound();
         assert_eq!((bound.total(), bound.in_flight), (Some(10_000), 10_000));
@@ -165,7 +164,7 @@ fn c1_it_covers_a_loss_of_records_that_this_process_notices() {
     let quota: Quota = "10/day".parse().unwrap();
     let fleet = fleet(&engine);
     let [remembers, new] = [0; 2].map(|_| fleet.limit("api", quota).build().unwrap());
-    let ledger = Ledger::new();
+    let ledger = Ledger::new(quota);
     let take = |node: &FleetLimit, n| ledger.note(n, || node.ask().n(n).block()).is_ok();
     assert!(take(&remembers, 9));
     engine.command::<()>("FLUSHALL").unwrap();
@@ -173,7 +172,7 @@ fn c1_it_covers_a_loss_of_records_that_this_process_notices() {
     // Nine of these: the store is reminded of one.
     assert!(take(&remembers, 1));
     assert_eq!(remembers.inspect().counts.healed_units, 1);
-    let excess = ledger.excess(quota);
+    let excess = ledger.excess();
     assert!((7..=8).contains(&excess), "{excess}");
     assert_eq!(dated_by_the_store(remembers.bound()), 10);
 }
@@ -187,7 +186,7 @@ fn c1_it_covers_what_an_operator_resets() {
     let fleet = fleet.timeout(Duration::from_secs(10)).open().unwrap();
     let limit = fleet.limit("api", "3/day".parse().unwrap());
     let limit = limit.build().unwrap();
-    let ledger = Ledger::new();
+    let ledger = Ledger::new("3/day".parse().unwrap());
     assert!(ledger.note(3, || limit.ask().n(3).block()).is_ok());
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().build().unwrap();
@@ -198,10 +197,10 @@ fn c1_it_covers_what_an_operator_resets() {
     assert!(reset.unwrap());
     time.advance(Duration::from_secs(1));
     assert!(ledger.note(3, || limit.ask().n(3).block()).is_ok());
-    assert!(ledger.excess("3/day".parse().unwrap()) > 1);
+    assert!(ledger.excess() > 1);
     let bound = limit.bound();
     assert_eq!((bound.reset, bound.forgotten), (3, 0));
-    assert!(ledger.excess("3/day".parse().unwrap()) <= dated_by_the_store(bound));
+    assert!(ledger.excess() <= dated_by_the_store(bound));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::until;
 use flowgate::Quota;
-use flowgate_fleet::{CutOff, Fleet};
+use flowgate_fleet::{Admitted, CutOff, Fleet};
 use flowgate_testkit::allowance::{Allowance, Tightest};
 use flowgate_testkit::promise::TimedGrant;
 use std::sync::Mutex;
@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// One admission, in nanoseconds of one monotonic clock. The store took the unit between the two times, or the process decided alone.
+/// One admission, in nanoseconds of one monotonic clock. The store took the units between the two times, or the process decided alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
     pub node: usize,
+    pub units: u64,
     pub asked_ns: u64,
     pub answered_ns: u64,
     pub is_degraded: bool,
@@ -50,12 +51,7 @@ impl Ledger {
     ) -> Vec<Ledger> {
         let start = Instant::now();
         let quota: Quota = quota.parse().expect("a quota");
-        let ledger = |_: &&str| Self {
-            start,
-            quota,
-            admissions: Mutex::default(),
-            is_over: AtomicBool::new(false),
-        };
+        let ledger = |_: &&str| Self::from(start, quota);
         let ledgers: Vec<Self> = keys.iter().map(ledger).collect();
         thread::scope(|scope| {
             for (node, fleet) in fleets.iter().enumerate() {
@@ -66,16 +62,8 @@ impl Ledger {
                     while !ledgers[0].is_over.load(Ordering::Relaxed) {
                         let mut refused = 0;
                         for (key, ledger) in keys.iter().zip(ledgers) {
-                            let asked_ns = ledger.now_ns();
-                            match limit.ask(key).block() {
-                                Ok(admitted) => ledger.admissions.lock().unwrap().push(Admission {
-                                    node,
-                                    asked_ns,
-                                    answered_ns: ledger.now_ns(),
-                                    is_degraded: admitted.is_degraded(),
-                                }),
-                                Err(_) => refused += 1,
-                            }
+                            let answer = ledger.note_of(node, 1, || limit.ask(key).block());
+                            refused += u64::from(answer.is_err());
                         }
                         if refused > 0 {
                             thread::sleep(Duration::from_micros(fastrand::u64(500..1_500)));
@@ -89,6 +77,49 @@ impl Ledger {
             drop(end);
         });
         ledgers
+    }
+
+    /// Begins an empty one.
+    pub fn new(quota: Quota) -> Self {
+        Self::from(Instant::now(), quota)
+    }
+
+    fn from(start: Instant, quota: Quota) -> Self {
+        Self {
+            start,
+            quota,
+            admissions: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes a request for `units`, and notes it if it is admitted.
+    pub fn note<E>(
+        &self,
+        units: u64,
+        ask: impl FnOnce() -> Result<Admitted, E>,
+    ) -> Result<Admitted, E> {
+        self.note_of(0, units, ask)
+    }
+
+    fn note_of<E>(
+        &self,
+        node: usize,
+        units: u64,
+        ask: impl FnOnce() -> Result<Admitted, E>,
+    ) -> Result<Admitted, E> {
+        let asked_ns = self.now_ns();
+        let answer = ask();
+        if let Ok(admitted) = &answer {
+            self.admissions.lock().unwrap().push(Admission {
+                node,
+                units,
+                asked_ns,
+                answered_ns: self.now_ns(),
+                is_degraded: admitted.is_degraded(),
+            });
+        }
+        answer
     }
 
     pub fn now_ns(&self) -> u64 {
@@ -129,6 +160,31 @@ impl Ledger {
         until("no process decides alone", || alone() > before);
     }
 
+    /// Returns the largest excess over `burst + rate × t` of all intervals, in units, rounded down. Only what was asked for and answered
+    /// within an interval counts.
+    pub fn excess(&self) -> i64 {
+        let quota = self.quota;
+        let mut admitted = self.admissions();
+        admitted.sort_by_key(|one| one.answered_ns);
+        let per_ns = quota.count() as f64 / quota.period().as_nanos() as f64;
+        let mut worst = -(quota.max_burst() as f64);
+        let mut begins: Vec<u64> = admitted.iter().map(|one| one.asked_ns).collect();
+        begins.sort_unstable();
+        // In every interval that begins with a request and ends with an answer.
+        for begin in begins {
+            let mut units = 0;
+            for one in &admitted {
+                if one.asked_ns >= begin {
+                    units += one.units;
+                    let passed = one.answered_ns - begin;
+                    let allowed = quota.max_burst() as f64 + per_ns * passed as f64;
+                    worst = worst.max(units as f64 - allowed);
+                }
+            }
+        }
+        worst.floor() as i64
+    }
+
     /// Checks every interval against burst + rate × length, `amnesias` bursts, and what `allow` adds. Prints how much was admitted, of what
     /// was possible without a fault.
     pub fn check(&self, what: &str, amnesias: u64, allow: impl Fn(Allowance) -> Allowance) {
@@ -140,7 +196,7 @@ impl Ledger {
         admissions.sort_by_key(|one| one.answered_ns);
         let grants: Vec<_> = admissions
             .iter()
-            .map(|one| TimedGrant::new(one.answered_ns, 1))
+            .map(|one| TimedGrant::new(one.answered_ns, one.units))
             .collect();
         // A unit was taken at most this long before its answer was written down.
         let longest = admissions.iter().map(|one| one.answered_ns - one.asked_ns);

@@ -2,7 +2,6 @@
 
 mod cluster;
 mod engine;
-pub mod ledger;
 mod load;
 mod proxy;
 mod replicated;
