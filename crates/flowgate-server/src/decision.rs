@@ -3,6 +3,7 @@
 use crate::counts::{Outcome, answered};
 use crate::limits::{DecideLimits, Key, Rule, Unknown};
 use flowgate::{Denied, Limiter, Quota, Timestamp};
+use flowgate_fleet::Ask;
 use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -60,8 +61,6 @@ pub enum Undecided {
     Outage,
     /// Too many requests wait for the store.
     Busy,
-    /// The request asks several limits, and they are in a store.
-    Several,
     /// The request gives back to a limit in a store.
     Refund,
 }
@@ -72,15 +71,27 @@ impl fmt::Display for Undecided {
             Self::Unknown(unknown) => unknown.fmt(f),
             Self::Outage => f.write_str("the store does not answer"),
             Self::Busy => f.write_str("too many requests wait for the store"),
-            Self::Several => f.write_str(
-                "several limits in a store cannot be asked together yet; ask one, or run without --store",
-            ),
-            Self::Refund => f.write_str("a limit in a store takes nothing back yet; run without --store"),
+            Self::Refund => {
+                f.write_str("a limit in a store takes nothing back yet; run without --store")
+            }
         }
     }
 }
 
 impl std::error::Error for Undecided {}
+
+impl Undecided {
+    /// Returns why a store has not decided. `None`: it has refused.
+    pub(crate) fn of(denied: &Denied) -> Option<Self> {
+        if denied.is_outage() {
+            Some(Self::Outage)
+        } else if denied.is_queue_full() {
+            Some(Self::Busy)
+        } else {
+            None
+        }
+    }
+}
 
 impl From<Unknown> for Undecided {
     fn from(unknown: Unknown) -> Self {
@@ -242,7 +253,7 @@ impl DecideLimits {
     ///
     /// # Errors
     ///
-    /// Returns [`Undecided`] if a store does not answer, or the request asks several limits of a store. Nothing is taken then.
+    /// Returns [`Undecided`] if a store does not answer, or would have to take something back. Nothing is taken then.
     ///
     /// # Cancel safety
     ///
@@ -318,10 +329,10 @@ impl DecideLimits {
         if let [only] = *limits {
             return Ok(vec![only.take_alone().await?]);
         }
-        if limits.iter().any(|limit| is_stored(&limit)) {
-            return Err(Undecided::Several);
+        match limits.iter().any(|limit| is_stored(&limit)) {
+            true => take_from_store(&limits).await,
+            false => Ok(self.take_together(&limits)),
         }
-        Ok(self.take_together(&limits))
     }
 
     /// Takes from all limits in memory or from none.
@@ -410,6 +421,44 @@ impl DecideLimits {
         let table = rule.table()?;
         Some(table.limiter(&key, |limiter| look(rule.name(), limiter)))
     }
+}
+
+/// Takes from all limits in a store or from none. Shadow rules are asked after that, if the request is admitted.
+async fn take_from_store(limits: &[&Asked<'_>]) -> Result<Vec<Result<(), Denied>>, Undecided> {
+    let here = |limit: &&Asked<'_>| match limit.rule.stored() {
+        Some(_) => Ok(()),
+        // It admits nothing.
+        None => limit.look(),
+    };
+    let mut answers: Vec<_> = limits.iter().map(here).collect();
+    if limits.iter().copied().zip(&answers).any(refuses) {
+        return Ok(answers);
+    }
+    let (mut places, mut asks) = (Vec::new(), Vec::new());
+    for (place, limit) in limits.iter().enumerate() {
+        if let Some(stored) = limit.rule.stored().filter(|_| !limit.rule.is_shadow()) {
+            places.push(place);
+            asks.push(stored.ask(&limit.key, limit.n));
+        }
+    }
+    if let Err(denied) = Ask::all(asks).await {
+        if let Some(undecided) = Undecided::of(&denied) {
+            for &place in &places {
+                answered(limits[place].rule, limits[place].n, Outcome::Undecided);
+            }
+            return Err(undecided);
+        }
+        for &(at, denied) in denied.limits() {
+            answers[places[at]] = Err(denied);
+        }
+        return Ok(answers);
+    }
+    for (place, limit) in limits.iter().enumerate() {
+        if limit.rule.stored().is_some() && limit.rule.is_shadow() {
+            answers[place] = limit.take_alone().await?;
+        }
+    }
+    Ok(answers)
 }
 
 fn refuses((limit, answer): (&Asked<'_>, &Result<(), Denied>)) -> bool {

@@ -40,7 +40,7 @@ fn undecided(undecided: Undecided) -> tonic::Status {
     let code = match undecided {
         Undecided::Unknown(_) => Code::InvalidArgument,
         Undecided::Outage | Undecided::Busy => Code::Unavailable,
-        Undecided::Several | Undecided::Refund => Code::Unimplemented,
+        Undecided::Refund => Code::Unimplemented,
     };
     tonic::Status::new(code, undecided.to_string())
 }

@@ -4,7 +4,7 @@ use super::Key;
 use crate::config::{Allows, Terms};
 use crate::decision::Undecided;
 use flowgate::{Denied, LimiterKind, Quota};
-use flowgate_fleet::{CutOff, Fleet, FleetError, FleetKeyed, FleetStanding};
+use flowgate_fleet::{Ask, CutOff, Fleet, FleetError, FleetKeyed, FleetStanding};
 
 /// The keys that a server remembers, if the limit has no `capacity`.
 const CAPACITY: usize = 100_000;
@@ -95,12 +95,15 @@ impl Stored {
         key: &Key<'_>,
         n: u64,
     ) -> Result<Result<(), Denied>, Undecided> {
-        match self.limit.ask(key.bytes()).n(n).await {
+        match self.ask(key, n).await {
             Ok(_) => Ok(Ok(())),
-            Err(denied) if denied.is_outage() => Err(Undecided::Outage),
-            Err(denied) if denied.is_queue_full() => Err(Undecided::Busy),
-            Err(denied) => Ok(Err(denied)),
+            Err(denied) => Undecided::of(&denied).map_or(Ok(Err(denied)), Err),
         }
+    }
+
+    /// Returns the request for `n` tokens.
+    pub(crate) fn ask(&self, key: &Key<'_>, n: u64) -> Ask {
+        self.limit.ask(key.bytes()).n(n)
     }
 
     /// Returns what is left, by the store's last answer about the key.

@@ -122,7 +122,7 @@ fn an_outage_is_never_a_refusal() {
     let descriptor = |key: &str| json!({ "entries": [{ "key": key, "value": "a" }] });
     assert_eq!(ask(json!([descriptor("site")])).unwrap_err(), Some(14));
     let several = json!([descriptor("site"), descriptor("user")]);
-    assert_eq!(ask(several).unwrap_err(), Some(12));
+    assert_eq!(ask(several).unwrap_err(), Some(14));
     assert_eq!(
         ask(json!([descriptor("open")])).unwrap()["overallCode"],
         "OK"
@@ -137,8 +137,8 @@ fn an_outage_is_never_a_refusal() {
         "flowgate_store_connected 0",
         "flowgate_decisions_total{rule=\"api.user\",result=\"ok\"} 2",
         "flowgate_decisions_total{rule=\"api.user\",result=\"over_limit\"} 0",
-        "flowgate_decisions_total{rule=\"api.user\",result=\"undecided\"} 3",
-        "flowgate_decisions_total{rule=\"api.site\",result=\"undecided\"} 3",
+        "flowgate_decisions_total{rule=\"api.user\",result=\"undecided\"} 4",
+        "flowgate_decisions_total{rule=\"api.site\",result=\"undecided\"} 4",
     ] {
         assert!(page.contains(&format!("\n{line}\n")), "{line}: {page}");
     }
@@ -192,27 +192,49 @@ fn what_a_store_cannot_keep_is_told_with_its_place() {
 }
 
 #[test]
-fn what_cannot_be_asked_yet_is_told() {
+fn a_request_takes_from_all_limits_of_a_store_or_from_none() {
     let store = Store::new();
     let limits = store.limits(LIMITS);
-    let [user, site, free] = ["user=a", "site=a", "free=a"].map(entries);
-    let of = |entries| Descriptor {
+    let [user, site, shadow, none, free] =
+        ["user=a", "site=a", "shadow=a", "none=a", "free=a"].map(entries);
+    let of = |entries, hits| Descriptor {
         entries,
+        hits: Some(hits),
         ..Descriptor::default()
     };
-    let several = [of(&user), of(&site)];
-    let refused = now(limits.decide("api", &several, 1)).unwrap_err();
-    assert_eq!(refused, Undecided::Several);
-    // A descriptor without a limit does not count.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let one = [of(&user), of(&free)];
-    let decision = runtime.block_on(limits.decide("api", &one, 1)).unwrap();
-    assert_eq!(
-        (decision.is_over, decision.statuses[0].remaining),
-        (false, 3)
-    );
+    let decide = |descriptors: &[Descriptor<'_>]| {
+        let decision = runtime.block_on(limits.decide("api", descriptors, 1));
+        let decision = decision.unwrap();
+        let statuses = decision.statuses.iter();
+        let statuses = statuses.map(|status| (status.is_over, status.remaining));
+        (decision.is_over, statuses.collect::<Vec<_>>())
+    };
+    let all = |units| decide(&[of(&user, 1), of(&site, units), of(&shadow, 1), of(&free, 1)]);
+    let free = (false, u32::MAX.into());
+    let taken = |user, site| (false, vec![(false, user), (false, site), (false, 0), free]);
+    assert_eq!(all(3), taken(3, 1));
+    // The site refuses, and the user loses nothing. The shadow rule refuses nothing.
+    let refused = (true, vec![(false, 3), (true, 1), (false, 0), free]);
+    assert_eq!(all(2), refused);
+    assert_eq!(all(1), taken(2, 0));
+    // A rule that admits nothing needs no store.
+    assert!(decide(&[of(&user, 1), of(&none, 1)]).0);
+    assert_eq!(decide(&[of(&user, 2)]).1, [(false, 0)]);
+    store.store.stop();
+    let others = ["site=b", "user=b"].map(entries);
+    let both = [of(&others[0], 1), of(&others[1], 1)];
+    let undecided = runtime.block_on(limits.decide("api", &both, 1));
+    assert_eq!(undecided.unwrap_err(), Undecided::Outage);
+}
+
+#[test]
+fn what_cannot_be_asked_yet_is_told() {
+    let store = Store::new();
+    let limits = store.limits(LIMITS);
+    let user = entries("user=a");
     let refund = [Descriptor {
         entries: &user,
         is_refund: true,
