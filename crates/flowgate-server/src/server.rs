@@ -334,7 +334,8 @@ where
         tokio::select! {
             biased;
             result = connection.as_mut() => {
-                return result.is_err_and(|error| is_timeout(&*error));
+                let is_timeout = result.is_err_and(|error| is_timeout(&*error));
+                return is_timeout || activity.has_late_body();
             }
             late = watch.late() => break late,
             () = &mut ended, if !is_ending => {

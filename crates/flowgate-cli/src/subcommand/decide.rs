@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate_server::{
-    Config, DecideLimits, DecideServer, DecisionTime, Door, Problem, ServerBounds, ServerTls,
+    Config, DecideLimits, DecideServer, DecisionTime, Door, Problem, ServerBounds,
 };
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -171,6 +171,10 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     if state.is_some() {
         what.push_str(", with what was taken before");
     }
+    let certificate = arguments.certificate();
+    let tls = certificate.as_ref().map(Certificate::tls).transpose();
+    let tls = tls.map_err(refusal)?;
+    let secret = arguments.secret_file.as_deref().map(secret).transpose()?;
     if arguments.check {
         return print(&format!("ok: {what}\n"));
     }
@@ -183,18 +187,11 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     bounds.operators = bounds.operators.min(most.div_ceil(4));
     bounds.connections = bounds.connections.min((most - bounds.operators).max(1));
     let mut server = DecideServer::new(limits).bounds(bounds);
-    let certificate = arguments.certificate();
-    if let Some(Certificate {
-        cert,
-        key,
-        client_ca,
-    }) = &certificate
-    {
-        let tls = ServerTls::read(cert, key, client_ca.as_deref());
-        server = server.tls(tls.map_err(refusal)?);
+    if let Some(tls) = tls {
+        server = server.tls(tls);
     }
-    if let Some(file) = &arguments.secret_file {
-        server = server.secret(&secret(file)?);
+    if let Some(secret) = secret {
+        server = server.secret(&secret);
     }
     let doors = [
         (Door::Grpc, "--rls", arguments.rls),

@@ -396,6 +396,21 @@ fn a_certificate_is_read_again_when_its_files_change() {
     assert!(line.ends_with("; the certificate stays as it is"), "{line}");
     assert_eq!(ping(&new).unwrap(), "+PONG\r\n+OK\r\n");
 
+    let check = [
+        "decide",
+        file.path(),
+        "--check",
+        "--cert",
+        files[0],
+        "--key",
+        files[1],
+    ];
+    let (code, _, error) = run(&check);
+    assert_eq!(code, 1, "{error}");
+    assert!(
+        error.ends_with("key.pem: no private key: a PEM file has BEGIN and END lines\n"),
+        "{error}"
+    );
     let (code, _, error) = run(&["decide", file.path(), "--cert", files[0]]);
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("--key"), "{error}");

@@ -122,10 +122,11 @@ impl Site {
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "the body ends early, or is larger than 64 KiB",
             )),
-            Err(_) => Err(problem(
-                StatusCode::REQUEST_TIMEOUT,
-                "the body did not arrive in time",
-            )),
+            Err(_) => {
+                running.activity().note_late_body();
+                let what = "the body did not arrive in time";
+                Err(problem(StatusCode::REQUEST_TIMEOUT, what))
+            }
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Activity {
     answered: AtomicUsize,
     received: AtomicUsize,
     is_http2: AtomicBool,
+    /// A body did not arrive in time.
+    has_late_body: AtomicBool,
     /// Bytes of bodies that may be received together.
     pub(crate) bodies: Semaphore,
 }
@@ -34,8 +36,17 @@ impl Activity {
             answered: AtomicUsize::new(0),
             received: AtomicUsize::new(0),
             is_http2: AtomicBool::new(false),
+            has_late_body: AtomicBool::new(false),
             bodies: Semaphore::new(MAX_BODIES),
         })
+    }
+
+    pub(super) fn note_late_body(&self) {
+        self.has_late_body.store(true, Relaxed);
+    }
+
+    pub(crate) fn has_late_body(&self) -> bool {
+        self.has_late_body.load(Relaxed)
     }
 
     /// Begins a request.

@@ -233,12 +233,17 @@ fn connections_that_are_slow_or_silent_are_counted() {
     let bounds = ServerBounds {
         idle_time: time,
         head_time: time,
+        command_time: time,
         ..ServerBounds::default()
     };
     let server = Running::new(LIMITS, |server| server.bounds(bounds));
     for address in [server.resp, server.http] {
         assert_eq!(connect(address).read(&mut [0]).unwrap(), 0);
     }
+    let mut body = connect(server.http);
+    body.write_all(b"POST /json HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{")
+        .unwrap();
+    let _ = body.read_to_end(&mut Vec::new());
     // It has begun a request, and has been answered before.
     let mut slow = connect(server.http);
     let get = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -252,7 +257,7 @@ fn connections_that_are_slow_or_silent_are_counted() {
     wait_for(
         &server,
         "flowgate_connections_late_total{door=\"http\"}",
-        2.0,
+        3.0,
     );
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write, stderr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flowgate_server::Reloader;
+use flowgate_server::{Problem, Reloader, ServerTls};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
@@ -70,6 +70,10 @@ impl Reloads {
 }
 
 impl Certificate {
+    pub(super) fn tls(&self) -> Result<ServerTls, Problem> {
+        ServerTls::read(&self.cert, &self.key, self.client_ca.as_deref())
+    }
+
     fn read(&self, reloader: &Reloader) {
         let Certificate {
             cert,
