@@ -180,16 +180,17 @@ async fn by_script(
     for term in TERMS {
         call.arg(term);
     }
-    // Nothing was seen before; one unit, once.
+    // Nothing was seen before; once one unit, and at least once.
     let reply: RedisResult<Vec<u64>> = call
         .arg(0)
         .arg(0)
         .arg(1)
         .arg(1)
+        .arg(1)
         .invoke_async(&mut connection)
         .await;
     match reply.map_err(|error| error.to_string())?[..] {
-        [_, _, _, 1] => Ok(()),
+        [_, _, _, _, 1] => Ok(()),
         ref other => Err(format!("the script refused: {other:?}")),
     }
 }
