@@ -66,7 +66,7 @@
 //! | `SCRIPT FLUSH` | the script is loaded again, within the same call | nothing |
 //! | the store's memory is full | each process decides alone, and asks again after 1 s | shares |
 //! | the store's clock is set back | time goes on from there; an open window ends within 2·P | nothing |
-//! | the store's clock is set ahead by j | what flows back in j flows back now | r·j, at most b |
+//! | the store's clock is set ahead by j | what flows back in j flows back now | r·j, at most b (2·N of aligned windows) |
 //! | an answer is lost, or late | what it granted is lost; nothing is sent twice | shares |
 //! | a message is lost while units are given back | they flow back at the limit's rate | nothing |
 //! | Sentinel replaces a primary that failed | processes follow when the sentinels name the new one | less than b |

@@ -235,6 +235,25 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_set_ahead_opens_one_window_or_two_if_they_are_aligned() {
+        let boundary = 100 * SECOND;
+        for (kind, windows) in [(FREE, 2), (ALIGNED, 4)] {
+            let mut stored = None;
+            let mut admitted = |from_us: u64, to_us: u64| {
+                let times = (from_us..to_us).step_by(100_000);
+                times
+                    .filter(|&us| take(&mut stored, us, &call(kind, "3/10s", 3)))
+                    .count()
+            };
+            // A second around a boundary, and then another one an hour later.
+            let before = admitted(boundary - SECOND, boundary + SECOND);
+            let later = boundary + 3_600 * SECOND;
+            let after = admitted(later - SECOND, later + SECOND);
+            assert_eq!(before + after, windows);
+        }
+    }
+
+    #[test]
     fn c1_a_new_quota_keeps_what_the_window_has_admitted() {
         let mut stored = None;
         assert!(take(&mut stored, 0, &call(FREE, "10/10s", 10)));

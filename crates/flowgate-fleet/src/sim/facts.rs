@@ -163,10 +163,16 @@ impl Facts {
             let (from_ns, to_ns) = (by_store(amnesia.at_ns), amnesia.at_ns + ahead_ns);
             allowance = allowance.once(units, from_ns, to_ns);
         }
+        // The clock may go on shortly before another boundary: two aligned windows more.
+        let most_of_leap = match plan.kind {
+            Kind::AlignedWindow => 2 * most,
+            _ => most,
+        };
         for (at_ns, us) in &self.leaps {
             let earned = u128::from(quota.count()) * u128::from(*us) * 1_000;
             let units = earned.div_ceil(quota.period().as_nanos());
-            let units = u64::try_from(units).unwrap_or(u64::MAX).min(most);
+            let units = u64::try_from(units).unwrap_or(u64::MAX);
+            let units = units.min(most_of_leap);
             allowance = allowance.once(units, by_store(*at_ns), *at_ns + ahead_ns);
         }
         for failover in &self.failovers {
