@@ -1,16 +1,16 @@
 //! `flowgate fleet`, with a real store.
 
+use std::fs;
 use std::time::Duration;
 
 use flowgate::ManualClock;
 use flowgate_fleet::{Fleet, FleetLimit};
+use rcgen::generate_simple_self_signed;
 use serde_json::Value;
 
 use crate::pages;
-use crate::support::engine::Engine;
-#[cfg(target_os = "linux")]
-use crate::support::flowgate;
-use crate::support::run;
+use crate::support::engine::{Engine, free_port};
+use crate::support::{finished, flowgate, run};
 #[cfg(target_os = "linux")]
 use crate::view::on_terminal;
 
@@ -19,6 +19,45 @@ fn limit(engine: &Engine, name: &str, time: &ManualClock) -> FleetLimit {
     let fleet = fleet.timeout(Duration::from_secs(10)).open().unwrap();
     let quota = "10/day burst 40".parse().unwrap();
     fleet.limit(name, quota).build().unwrap()
+}
+
+#[test]
+#[ignore = "needs redis-server: ./ci/test"]
+fn a_store_with_tls_is_trusted_by_the_authorities_of_the_system() {
+    let own = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let folder = std::env::temp_dir().join(format!("flowgate-fleet-tls-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, text: String| {
+        let file = folder.join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let certificate = write("cert.pem", own.cert.pem());
+    let key = write("key.pem", own.signing_key.serialize_pem());
+    let none = write("none.pem", String::new());
+    let port = free_port().to_string();
+    let engine = Engine::start_with(&[
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-auth-clients",
+        "no",
+    ]);
+    let url = format!("rediss://127.0.0.1:{port}");
+    let reset = |authorities: &str| {
+        let mut command = flowgate(&["fleet", "reset", &url, "api"]);
+        finished(command.env("SSL_CERT_FILE", authorities).output().unwrap())
+    };
+    let (exit, out, err) = reset(&certificate);
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    let (exit, _, err) = reset(&none);
+    assert_eq!(exit, 1, "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    drop(engine);
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
