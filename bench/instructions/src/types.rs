@@ -109,6 +109,14 @@ pub fn at_given_times() -> Vec<Operation> {
             sliding(100, Duration::from_micros(1)),
             |limiter, now| limiter.at(now).try_acquire().is_ok(),
         ),
+        // 50 in the window: it is never full, and admissions leave it all the time.
+        at_each(
+            "sliding_window_half_full",
+            0,
+            20,
+            sliding(100, Duration::from_micros(1)),
+            |limiter, now| limiter.at(now).try_acquire().is_ok(),
+        ),
     ]
 }
 

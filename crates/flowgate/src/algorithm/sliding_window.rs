@@ -102,17 +102,13 @@ pub(crate) struct History<'a, S, F> {
 }
 
 impl<S: Sum, F: Fn(u64) -> S> History<'_, S, F> {
-    /// Finds a sum that has left the window and shows that `n` units, at most the limit, fit into it. It is usually the one
-    /// after the hint. Otherwise returns the time at which enough has left the window.
+    /// Finds the last sum that has left the window, if `n` units, at most the limit, fit into it. Otherwise returns the time at
+    /// which enough has left the window.
     #[inline(always)]
     pub(crate) fn judge(&self, n: u64) -> Result<u64, u128> {
         let room = self.window.limit.saturating_sub(n);
         let is_enough = |sum: S| self.newest.units_since(sum) <= room;
         let too_much_after = |at: u64| !is_enough((self.at)(at));
-        let next = (self.at)(self.hint + 1);
-        if next.is_known_before(self.window.first) && is_enough(next) {
-            return Ok(self.hint + 1);
-        }
         let from = match self.last_left() {
             Ok((at, left)) if is_enough(left) => return Ok(at),
             Ok((at, _)) => at,

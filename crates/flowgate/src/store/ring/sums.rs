@@ -129,7 +129,17 @@ pub(crate) trait Sums {
     /// Uses a copy of the view, so that the fast way keeps its own in registers.
     #[inline(never)]
     fn take_slowly(&self, view: Seen<Self>, now_ns: u64, n: u64) -> Option<Verdict> {
-        let limit = view.window.limit;
+        let Window { limit, first, .. } = view.window;
+        // In a full window, one usually leaves as another comes: the one after the hint is the last that has left.
+        let next_at = self.left().load(Ordering::Relaxed).wrapping_add(1);
+        let [next, after] = [0, 1].map(|by| self.sum_seen(&view, next_at.wrapping_add(by)));
+        if next.is_known_before(first) && !after.is_before(first) && view.fits(n, next) {
+            let appended = self.append(&view, n);
+            if appended {
+                self.left().store(next_at, Ordering::Relaxed);
+            }
+            return appended.then_some(Ok(()));
+        }
         let denied = match self.history(&view).judge(n.min(limit)) {
             _ if n > limit => Denied::never(n, limit),
             Ok(at) => return self.append_after(&view, at, n).then_some(Ok(())),
