@@ -118,3 +118,34 @@ impl<P: Policy> Limits<String> for Ours<P> {
         Some(self.limits.bytes())
     }
 }
+
+/// The same table with [`Keyed::try_acquire_each`].
+pub struct Each(Ours<Evict>);
+
+macro_rules! each {
+    ($key:ty, $as_key:expr) => {
+        impl Limits<$key> for Each {
+            const TOGETHER: usize = 256;
+
+            fn build(limit: Limit, capacity: usize) -> Self {
+                Each(Ours::of(limit, capacity))
+            }
+
+            fn admit(&self, key: &$key) -> bool {
+                self.0.admit(key)
+            }
+
+            fn admit_each(&self, keys: &[&$key]) -> u64 {
+                let mut named = [$as_key(keys[0]); 256];
+                for (name, key) in named.iter_mut().zip(keys) {
+                    *name = $as_key(key);
+                }
+                let answers = self.0.limits.try_acquire_each(&named[..keys.len()]);
+                answers.map(|answer| u64::from(answer.is_ok())).sum()
+            }
+        }
+    };
+}
+
+each!(u64, u64::clone);
+each!(String, String::as_str);

@@ -13,7 +13,7 @@ use throttlecrab::{AdaptiveStore, PeriodicStore, Store};
 
 use crate::keys::Key;
 use crate::ours::{self, Ours};
-use crate::subject::{FLOWGATE, GOVERNOR, Limit, Limits, NOBODY, Subject};
+use crate::subject::{FLOWGATE, FLOWGATE_EACH, GOVERNOR, Limit, Limits, NOBODY, Subject};
 
 /// With `u64` keys. (throttlecrab takes only strings.)
 pub fn with_u64() -> Vec<Subject<u64>> {
@@ -38,12 +38,14 @@ const RATE_NET: &str = "rate-net 2.1.0";
 fn with_any<K: Key + Hash + Eq + Clone + Display>() -> Vec<Subject<K>>
 where
     Ours<ours::Evict>: Limits<K>,
+    ours::Each: Limits<K>,
 {
     vec![
         Subject::of::<Nobody>(NOBODY),
         Subject::of::<GovernorDashMap<K>>(GOVERNOR),
         Subject::of::<GovernorHashMap<K>>("governor 0.10.4 hashmap"),
         Subject::of::<Ours<ours::Evict>>(FLOWGATE),
+        Subject::of::<ours::Each>(FLOWGATE_EACH),
         Subject::of::<Gcra<K>>("gcra 0.6.0"),
     ]
 }

@@ -111,9 +111,20 @@ pub fn case<K: Key, L: Limits<K>>(
         },
         batch: Box::new(move |operations| {
             let first = next.fetch_add(operations as usize, Ordering::Relaxed);
+            let steps = first..first + operations as usize;
             let mut admitted = 0;
-            for step in first..first + operations as usize {
-                admitted += u64::from(black_box(&*limits).admit(walk.key(step)));
+            if L::TOGETHER == 1 {
+                for step in steps {
+                    admitted += u64::from(black_box(&*limits).admit(walk.key(step)));
+                }
+                return admitted;
+            }
+            let mut together = Vec::with_capacity(L::TOGETHER);
+            for first in steps.clone().step_by(L::TOGETHER) {
+                together.clear();
+                let until = steps.end.min(first + L::TOGETHER);
+                together.extend((first..until).map(|step| walk.key(step)));
+                admitted += black_box(&*limits).admit_each(&together);
             }
             admitted
         }),

@@ -25,8 +25,16 @@ pub trait Limits<K>: Send + Sync + Sized + 'static {
     /// As its users get it. `capacity` keys are expected; what can be told so, is.
     fn build(limit: Limit, capacity: usize) -> Self;
 
+    /// The number of keys that are passed in one call.
+    const TOGETHER: usize = 1;
+
     /// Takes one token of `key`.
     fn admit(&self, key: &K) -> bool;
+
+    /// Takes one token of each of `keys`. Returns the number of keys that had one.
+    fn admit_each(&self, keys: &[&K]) -> u64 {
+        keys.iter().map(|key| u64::from(self.admit(key))).sum()
+    }
 
     /// The bytes that it says it occupies.
     fn told_bytes(&self) -> Option<usize> {
@@ -58,6 +66,9 @@ pub const GOVERNOR: &str = "governor 0.10.4 dashmap";
 
 /// The subject that the goals are about.
 pub const FLOWGATE: &str = "flowgate";
+
+/// The same, with many keys in one call.
+pub const FLOWGATE_EACH: &str = "flowgate, 256 keys in one call";
 
 /// The loop and the key, and no limiter.
 pub const NOBODY: &str = "nobody: reads the key";

@@ -163,6 +163,12 @@ impl core::fmt::Debug for Seed {
 }
 
 impl Place {
+    /// The place of no key.
+    pub(crate) const NOWHERE: Self = Self {
+        fingerprint: 0,
+        line: 0,
+    };
+
     /// Among `lines` lines, not 0 and at most 2³². The high half of the hash chooses the first line, and the low bits are
     /// the fingerprint; where there are more than 2²⁶ lines the two have bits in common.
     #[inline]

@@ -6,6 +6,7 @@ mod concurrency;
 mod counts;
 mod current;
 mod decide;
+mod each;
 mod entry;
 mod error;
 mod export;

@@ -204,6 +204,23 @@ impl<N: Names> Table<N> {
         None
     }
 
+    /// Reads from the first line of `place`, so that the processor has it when the entry is looked for.
+    #[inline]
+    pub(crate) fn request(&self, place: &Place) {
+        let _ = self.lines[place.line].0[0].load(Ordering::Relaxed);
+    }
+
+    /// Reads from the other line, if the first one does not have the fingerprint.
+    #[inline]
+    pub(crate) fn request_other(&self, place: &Place) {
+        let is_it = |word: &AtomicU128| {
+            Entry(word.load(Ordering::Relaxed)).fingerprint() == place.fingerprint
+        };
+        if !self.lines[place.line].0.iter().any(is_it) {
+            self.request(&place.turned(self.lines.len()));
+        }
+    }
+
     /// Marks in this key's entry, if it has one, whether callers wait. Returns its slot, with what was there before.
     pub(crate) fn mark(&self, who: Who<'_, N>, waits: bool) -> Option<Slot<'_>> {
         loop {

@@ -85,6 +85,7 @@ mod keys {
     mod corners;
     mod differential;
     mod dual;
+    mod each;
     mod exhaustive;
     mod limiter;
     mod own;
