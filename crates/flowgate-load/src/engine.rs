@@ -27,6 +27,7 @@ use tokio::time::timeout;
 use crate::connection::{Connector, TlsError};
 use crate::event::Batch;
 use crate::failure::Failure;
+use crate::find::blocks::Blocks;
 use crate::measurement::Measurement;
 use crate::pacing::Sends;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
@@ -139,6 +140,26 @@ pub fn run_watched(
     stop: &Stop,
     watch: impl FnMut(&Progress),
 ) -> Result<Report, RunError> {
+    carry_out(plan, stop, None, watch).map(|(report, _)| report)
+}
+
+/// Runs a plan like [`run_watched`], and also counts in `blocks`.
+pub(crate) fn run_in_blocks(
+    plan: Plan,
+    stop: &Stop,
+    blocks: Blocks,
+    watch: impl FnMut(&Progress),
+) -> Result<(Report, Blocks), RunError> {
+    let (report, blocks) = carry_out(plan, stop, Some(blocks), watch)?;
+    Ok((report, blocks.expect("a measurement keeps its blocks")))
+}
+
+fn carry_out(
+    plan: Plan,
+    stop: &Stop,
+    blocks: Option<Blocks>,
+    watch: impl FnMut(&Progress),
+) -> Result<(Report, Option<Blocks>), RunError> {
     let plan = Arc::new(plan);
     let first = one_host(&plan)?;
     let connector = Connector::new(first, &plan.connect).map_err(RunError::Tls)?;
@@ -156,6 +177,7 @@ pub fn run_watched(
             asked.window,
         ),
     );
+    measurement.blocks = blocks;
     let (shards, warmth) = (launched.shards, launched.warmth);
     count_while_sending(&plan.pace, launched.starts, &mut measurement, watch)?;
     let most_busy: usize = shards
@@ -165,7 +187,7 @@ pub fn run_watched(
         .sum();
 
     let [lag, response, service] = measurement.durations().map(|durations| durations.spread());
-    Ok(Report {
+    let report = Report {
         target: in_words(&plan.targets),
         own_origin: plan.own_origin,
         asked,
@@ -186,7 +208,8 @@ pub fn run_watched(
         },
         counts: measurement.counts,
         is_interrupted: stop.is_stopped(),
-    })
+    };
+    Ok((report, measurement.blocks))
 }
 
 /// Threads that are warm and wait for the start.
