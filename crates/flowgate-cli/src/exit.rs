@@ -16,8 +16,11 @@ Exit codes of all subcommands:
   3    load: a condition of --fail-if is true
        verify: the limiter does not match --expect
        simulate: no number keeps --suggest
+       find: no load keeps --slo
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect
+       find: no result within --within or --max-requests
+  5    find: the server was lost, or did not recover
   130  stopped by Ctrl-C or SIGTERM; serve and decide then
        exit with 0"
     };
@@ -37,8 +40,10 @@ pub(crate) enum Exit {
     GateFailed,
     /// The rate was not held, or the rate limit not kept.
     RateMissed,
-    /// There were too few responses to decide about `--expect`.
+    /// There were too few responses to decide about `--expect`, or too little time for a search.
     Undecided,
+    /// The server was lost.
+    ServerFailed,
     /// Ctrl-C or SIGTERM stopped the command.
     Interrupted,
 }
@@ -51,6 +56,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::GateFailed => 3,
             Exit::RateMissed | Exit::Undecided => 4,
+            Exit::ServerFailed => 5,
             // 128 + SIGINT, as a shell reports it.
             Exit::Interrupted => 130,
         })

@@ -153,7 +153,8 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     }
 }
 
-fn read_time(text: &str) -> Result<f64, String> {
+/// Parses a time with a unit, such as `50ms`, in nanoseconds.
+pub(super) fn read_time(text: &str) -> Result<f64, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -176,7 +177,8 @@ fn read_time(text: &str) -> Result<f64, String> {
     Ok(number * unit_ns)
 }
 
-fn read_share(text: &str) -> Result<f64, String> {
+/// Parses a share such as `0.1%` or `0.001`.
+pub(super) fn read_share(text: &str) -> Result<f64, String> {
     text.parse::<flowgate_sim::Share>()
         .map(flowgate_sim::Share::get)
         .map_err(|_| format!("{text:?} is not a share: write 0.1%, or 0.001"))

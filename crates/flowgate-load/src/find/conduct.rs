@@ -24,6 +24,8 @@ const TIMES_LONGEST: u32 = 20;
 const SLACK: u32 = 3;
 /// Longest wait for a service that does not respond as before.
 const RECOVERY: Duration = Duration::from_secs(15);
+/// Share of limited responses from which a search that does not count them as errors ends.
+const LIMITED: f64 = 0.01;
 /// Share of errors from which a service that does not recover counts as lost.
 const TOO_MANY_ERRORS: f64 = 0.5;
 
@@ -47,12 +49,22 @@ pub(super) trait Service {
 pub(super) struct Offered {
     pub(super) blocks: Blocks,
     pub(super) sent: u64,
+    pub(super) connections: u64,
     /// Completed requests per second while the load lasted.
     pub(super) completed_per_second: f64,
     /// Number of requests without a response when the load was ended early, because waits were hopeless.
     pub(super) overrun: Option<u64>,
     /// Why this client could not apply the load.
-    pub(super) behind: Option<String>,
+    pub(super) behind: Option<Behind>,
+}
+
+/// Why a client could not apply a load.
+#[derive(Clone, Debug)]
+pub(super) enum Behind {
+    /// It sent too few requests.
+    Short(String),
+    /// It sent requests late, which counts as response time. If the objective is kept all the same, the server kept it.
+    Late(String),
 }
 
 /// The service could not be reached, or stopped responding.
@@ -122,6 +134,10 @@ pub(super) fn conduct(
         }
         let step = attempt.step(wish, level);
         tell(&step);
+        if !wish.counts_limited && step.limited > LIMITED {
+            steps.push(step);
+            break End::Limited;
+        }
         let verdict = step.verdict.clone();
         let (share_of_errors, is_far) = (step.errors.value, attempt.judgment.is_far);
         steps.push(step);
@@ -255,12 +271,19 @@ fn judged(wish: &Wish, offered: &[Offered]) -> Judgment {
             is_far: false,
         };
     }
-    judge(&wish.slo, &parts(offered))
+    judge(&wish.slo, &parts(wish, offered))
 }
 
-fn parts(offered: &[Offered]) -> Vec<Part> {
+/// Returns the parts of the steps, with the errors that the wish counts.
+fn parts(wish: &Wish, offered: &[Offered]) -> Vec<Part> {
     let parts = offered.iter().flat_map(|offered| offered.blocks.parts());
-    parts.collect()
+    let counted = parts.map(|mut part| {
+        if !wish.counts_limited {
+            part.counts.failed -= part.counts.limited;
+        }
+        part
+    });
+    counted.collect()
 }
 
 impl Attempt {
@@ -279,11 +302,18 @@ impl Attempt {
         self.judgment = judged(wish, &self.offered);
     }
 
-    /// Returns why this client could not apply the load.
+    /// Returns why this client could not apply the load, if that may have decided.
     fn behind(&self) -> Option<&String> {
-        self.offered
+        let broken = self.judgment.broken;
+        let is_by_time = broken.is_some_and(|broken| !broken.is_by_errors());
+        let mut behind = self
+            .offered
             .iter()
-            .find_map(|offered| offered.behind.as_ref())
+            .filter_map(|offered| offered.behind.as_ref());
+        behind.find_map(|behind| match behind {
+            Behind::Short(why) => Some(why),
+            Behind::Late(why) => is_by_time.then_some(why),
+        })
     }
 
     /// Returns the time that a step at `level` needs, if this one was too short to be judged.
@@ -295,7 +325,7 @@ impl Attempt {
     }
 
     fn step(&self, wish: &Wish, level: f64) -> Step {
-        let parts = parts(&self.offered);
+        let parts = parts(wish, &self.offered);
         let seconds: f64 = self
             .offered
             .iter()
@@ -309,6 +339,12 @@ impl Attempt {
             level,
             seconds,
             sent: self.sent,
+            connections: self
+                .offered
+                .iter()
+                .map(|offered| offered.connections)
+                .max()
+                .unwrap_or(0),
             completed_per_second: self.completed_per_second,
             p50: quantile(&parts, 0.5),
             p99: quantile(&parts, 0.99),

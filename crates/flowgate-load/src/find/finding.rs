@@ -53,6 +53,8 @@ pub struct Step {
     pub seconds: f64,
     /// Number of requests sent.
     pub sent: u64,
+    /// Number of connections.
+    pub connections: u64,
     /// Completed requests per second.
     pub completed_per_second: f64,
     /// Median response time, in nanoseconds.
@@ -100,6 +102,8 @@ pub enum End {
     },
     /// The number of requests did not suffice for the next step.
     OutOfRequests,
+    /// The server limits the load: it answered with 429 or 503, and the wish does not count these as errors.
+    Limited,
     /// After a step that broke the objective, the service did not respond as before.
     NotRecovered,
     /// The service could not be reached any more, for this reason.
@@ -323,6 +327,7 @@ impl fmt::Display for End {
                 text::brief(*needs)
             ),
             End::OutOfRequests => f.write_str("the next step needs more requests than allowed"),
+            End::Limited => f.write_str("the server limits the load: 429 or 503"),
             End::NotRecovered => {
                 f.write_str("the service did not respond as before after the last step")
             }

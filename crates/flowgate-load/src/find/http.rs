@@ -7,7 +7,7 @@ use flowgate::Quota;
 use flowgate_schedule::{Extent, Schedule, ScheduleError};
 
 use super::blocks::{BLOCKS, Blocks};
-use super::conduct::{Offered, Service, ServiceLost, conduct};
+use super::conduct::{Behind, Offered, Service, ServiceLost, conduct};
 use super::finding::{Finding, Step};
 use super::wish::{Mode, Wish};
 use crate::connection::ConnectOptions;
@@ -23,11 +23,13 @@ const MOST_CONNECTIONS: f64 = 2_000.0;
 /// Response time beyond the objective's, or this time, at which a step is ended early, as a multiple.
 const HOPELESS: f64 = 4.0;
 const WITHOUT_A_TIME: Duration = Duration::from_secs(1);
-/// No step is ended before.
-const PATIENT: Duration = Duration::from_secs(1);
+/// Progress reports in a row, ten per second, that have to show it: one stall is not enough.
+const PATIENT: u32 = 10;
 /// Requests that show whether the service has recovered, per second and in all.
 const PULSE_PER_SECOND: u64 = 20;
 const PULSE: u64 = 10;
+/// Share of the requests that may be missing at the end of a step.
+const SHORT: f64 = 0.01;
 /// A service has recovered if it takes at most this many times its median of before, plus this time.
 const SLOWER: u32 = 2;
 const SLOWER_BY: Duration = Duration::from_millis(2);
@@ -201,14 +203,19 @@ impl Service for Searched<'_> {
         let plan = self.step(level, span)?;
         let hopeless = self.hopeless(level);
         let ending = Stop::new();
-        let (mut overrun, mut last) = (None, Progress::default());
+        let (mut overrun, mut in_a_row, mut last) = (None, 0, Progress::default());
         let run = engine::run_in_blocks(plan, &ending, Blocks::new(span), |progress| {
             if ending.is_stopped() {
                 return;
             }
             last = progress.clone();
             let waiting = progress.in_flight + progress.waiting;
-            if waiting as f64 > hopeless && progress.elapsed > PATIENT {
+            in_a_row = if waiting as f64 > hopeless {
+                in_a_row + 1
+            } else {
+                0
+            };
+            if in_a_row == PATIENT {
                 overrun = Some(waiting);
             }
             if overrun.is_some() || progress.sent >= most || self.service.stop.is_stopped() {
@@ -227,6 +234,7 @@ impl Service for Searched<'_> {
         Ok(Offered {
             blocks,
             sent: report.counts.sent,
+            connections: report.connections.allowed,
             completed_per_second: completed as f64 / seconds,
             overrun: overrun.filter(|_| behind.is_none()),
             behind,
@@ -274,29 +282,33 @@ fn quota(count: u64, period: Duration) -> Quota {
 }
 
 /// Returns why this client could not apply the load, if the service is not the cause.
-fn behind(report: &Report, wish: &Wish, level: f64) -> Option<String> {
+fn behind(report: &Report, wish: &Wish, level: f64) -> Option<Behind> {
     if wish.mode != Mode::Rate {
         return None;
     }
-    let limit = report.thresholds().lag_p99;
+    let patience = wish.slo.longest().unwrap_or(WITHOUT_A_TIME);
+    let limit = report.thresholds().lag_p99.max(patience / 10);
     let connections = &report.connections;
     if connections.longest_wait > limit {
         // All connections were busy. The service is the cause if its responses took longer than the objective allows.
-        let patience = wish.slo.longest().unwrap_or(WITHOUT_A_TIME);
         let bearable = connections.allowed as f64 / level;
         return (bearable < patience.as_secs_f64() && report.service.p50 < patience).then(|| {
             let needed = report.asked.in_flight(report.service.mean).max(1);
-            format!(
+            Behind::Late(format!(
                 "all of {} connections were busy, and about {needed} are needed",
                 connections.allowed
-            )
+            ))
         });
     }
+    let counts = &report.counts;
+    let scheduled = counts.scheduled.unwrap_or(counts.sent);
+    let sent = counts.sent + counts.unsent;
+    if !report.is_interrupted && (sent as f64) < scheduled as f64 * (1.0 - SHORT) {
+        return Some(Behind::Short(format!("{sent} of {scheduled} were sent")));
+    }
     (report.lag.p99 > limit).then(|| {
-        format!(
-            "requests were sent {} late (p99 of lag)",
-            text::brief(report.lag.p99)
-        )
+        let lag = text::brief(report.lag.p99);
+        Behind::Late(format!("requests were sent {lag} late (p99 of lag)"))
     })
 }
 

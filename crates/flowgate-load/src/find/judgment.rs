@@ -10,7 +10,7 @@ use super::slo::{Bound, Condition, Slo, percentile};
 use crate::report::text;
 
 /// Share of more requests than responses from which a step counts as overloaded.
-const GROWTH: f64 = 0.005;
+const GROWTH: f64 = 0.002;
 /// Standard errors by which that share must be above 0.
 const GROWTH_ERRORS: f64 = 3.0;
 /// A condition is far from its limit if the measured value is below this part of it.
@@ -123,14 +123,15 @@ fn shown(condition: Condition, parts: &[Part]) -> Option<Estimate> {
 
 /// Returns the share of requests without a good response.
 pub(super) fn errors(parts: &[Part]) -> Estimate {
-    proportion(parts, |part| {
+    // Errors that come together show in the spread.
+    proportion(parts, 1.0, |part| {
         (part.counts.failed as f64, part.counts.requests as f64)
     })
 }
 
 /// Returns the share of response times that are not below `limit`.
 fn share_over(parts: &[Part], limit: Duration) -> Estimate {
-    proportion(parts, |part| {
+    proportion(parts, clustering(parts), |part| {
         (part.count_from(limit) as f64, part.len() as f64)
     })
 }
@@ -169,9 +170,9 @@ fn growth(parts: &[Part]) -> Option<f64> {
     (growth.0 > GROWTH && growth.0 > GROWTH_ERRORS * growth.1).then_some(growth.0)
 }
 
-/// Returns a share of requests, with its interval: the wider of that by the spread of the parts, and of Wilson's for as many
-/// requests as are worth as much as independent ones.
-fn proportion(parts: &[Part], of: impl Fn(&Part) -> (f64, f64)) -> Estimate {
+/// Returns a share of requests, with its interval: the wider of that by the spread of the parts, and of Wilson's. `clustering`
+/// requests are worth as much as one independent request.
+fn proportion(parts: &[Part], clustering: f64, of: impl Fn(&Part) -> (f64, f64)) -> Estimate {
     let Some(Estimate { value, low, high }) = ratio(parts, &of) else {
         return Estimate {
             value: 0.0,
@@ -181,7 +182,7 @@ fn proportion(parts: &[Part], of: impl Fn(&Part) -> (f64, f64)) -> Estimate {
     };
     let whole: f64 = parts.iter().map(|part| of(part).1).sum();
     let t = student(parts);
-    let weight = t * t * clustering(parts) / whole;
+    let weight = t * t * clustering / whole;
     let middle = (value + weight / 2.0) / (1.0 + weight);
     let reach = (weight * (value * (1.0 - value) + weight / 4.0)).sqrt() / (1.0 + weight);
     Estimate {
@@ -237,6 +238,16 @@ fn spread(parts: &[Part], of: impl Fn(&Part) -> (f64, f64)) -> Option<(f64, f64)
     let squares: f64 = squares.sum();
     let error = (squares / (count * (count - 1.0))).sqrt() / (whole / count);
     Some((value, error))
+}
+
+impl Broken {
+    /// Returns whether the server failed too many requests.
+    pub(super) fn is_by_errors(self) -> bool {
+        let Broken::Condition { condition, .. } = self else {
+            return false;
+        };
+        matches!(condition.0, Bound::Errors { .. })
+    }
 }
 
 impl fmt::Display for Broken {

@@ -152,10 +152,13 @@ impl Search {
     }
 
     fn at(&self, level: f64) -> f64 {
-        let level = if self.range.is_whole {
-            level.round()
-        } else {
-            level
+        let level = match self.range.is_whole {
+            true => level.round(),
+            // Four digits are more than the result has.
+            false => {
+                let unit = 10_f64.powf(level.log10().floor() - 3.0);
+                (level / unit).round() * unit
+            }
         };
         level.clamp(self.range.lowest, self.range.highest)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 
 use super::blocks::Blocks;
-use super::conduct::{Offered, Service, ServiceLost, conduct};
+use super::conduct::{Behind, Offered, Service, ServiceLost, conduct};
 use super::finding::{End, Finding};
 use super::slo::{Condition, Slo};
 use super::wish::Wish;
@@ -22,6 +22,8 @@ struct Queue {
     fails: fn(&mut fastrand::Rng, f64) -> bool,
     /// The highest rate that the client can send.
     client: f64,
+    /// Whether the client reports that it was late.
+    is_late: bool,
     random: fastrand::Rng,
     elapsed: Duration,
 }
@@ -44,6 +46,7 @@ impl Queue {
             arrivals: exponential,
             fails: |_, _| false,
             client: f64::INFINITY,
+            is_late: false,
             random: fastrand::Rng::with_seed(seed),
             elapsed: Duration::ZERO,
         }
@@ -86,9 +89,14 @@ impl Service for Queue {
         Ok(Offered {
             blocks,
             sent,
+            connections: 0,
             completed_per_second: completed.min(sent as f64 / lasted),
             overrun: overrun.filter(|_| !is_behind),
-            behind: is_behind.then(|| "the client is slow".to_owned()),
+            behind: match (is_behind, self.is_late) {
+                (true, _) => Some(Behind::Short("the client is slow".to_owned())),
+                (false, true) => Some(Behind::Late("the client is late".to_owned())),
+                (false, false) => None,
+            },
         })
     }
 
@@ -232,6 +240,21 @@ fn a_client_that_is_too_slow_is_not_the_servers_fault() {
     );
     let behind = finding.steps.iter().filter(|step| !step.is_about_service());
     assert_eq!(behind.count(), 2, "{finding}");
+}
+
+/// Requests that are sent late take longer, but a server that keeps the objective all the same keeps it.
+#[test]
+fn a_late_client_decides_nothing_that_is_kept() {
+    let mut queue = Queue {
+        is_late: true,
+        ..Queue::new(16, 3)
+    };
+    let finding = found(&mut queue, &wish(&[p99(100)]));
+    assert!(
+        finding.kept.is_some() && finding.broken.is_none(),
+        "{finding}"
+    );
+    assert!(matches!(finding.end, End::Client(_)), "{finding}");
 }
 
 #[test]

@@ -59,6 +59,9 @@ pub struct Wish {
     pub within: Duration,
     /// Maximum number of requests (default: 10,000,000).
     pub max_requests: u64,
+    /// Whether the statuses 429 and 503 count as errors (default: yes). Otherwise, the search ends at the first step in which
+    /// more than 1 % of the responses have them.
+    pub counts_limited: bool,
 }
 
 impl Wish {
@@ -71,6 +74,7 @@ impl Wish {
             precision: 0.01,
             within: Duration::from_secs(180),
             max_requests: 10_000_000,
+            counts_limited: true,
         }
     }
 
