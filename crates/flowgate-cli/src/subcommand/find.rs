@@ -68,7 +68,7 @@ The report:
   result       the highest load that kept the objective, and the lowest that did
                not; 'certain' are the nearest levels whose intervals exclude the
                opposite
-  barely       the interval contains the limit: the step could be otherwise
+  uncertain    the interval contains the limit: the step could be otherwise
   knee         the highest load whose p99 is at most twice that of the lowest
   concurrency  requests in flight (Little's law), and a concurrency limit for
                this rate
@@ -323,7 +323,7 @@ fn allowed(service: &HttpService, target: &Target, own: &[String]) -> Result<(),
 fn line(elapsed: Duration, step: &Step) -> String {
     let verdict = match &step.verdict {
         StepVerdict::Kept if step.is_clear => "kept".to_owned(),
-        StepVerdict::Kept => "kept, barely".to_owned(),
+        StepVerdict::Kept => "kept, uncertain".to_owned(),
         StepVerdict::Broken(broken) => format!("broken: {broken}"),
         StepVerdict::Behind(why) => format!("not judged: {why}"),
     };

@@ -72,6 +72,12 @@ impl Blocks {
         Duration::from_nanos(self.width_ns)
     }
 
+    /// Returns the completed requests per second, while the parts lasted.
+    pub(super) fn completed_per_second(&self) -> f64 {
+        let completed: u64 = self.blocks.iter().map(|block| block.counts.completed).sum();
+        completed as f64 / (self.width().as_secs_f64() * self.blocks.len() as f64)
+    }
+
     /// Returns the parts.
     pub(super) fn parts(&self) -> Vec<Part> {
         let part = |block: &Block| Part {

@@ -20,7 +20,7 @@ const QUICK_PART: u64 = 4;
 const LITTLE: u64 = 8;
 /// A step takes at least this many times the longest response time of the objective.
 const TIMES_LONGEST: u32 = 20;
-/// Steps that are not clear may use so many times their share of the time, because others are clear sooner.
+/// Steps that are not clear may use this multiple of their share of the time, because others are clear sooner.
 const SLACK: u32 = 3;
 /// Longest wait for a service that does not respond as before.
 const RECOVERY: Duration = Duration::from_secs(15);
@@ -52,7 +52,7 @@ pub(super) struct Offered {
     pub(super) connections: u64,
     /// Completed requests per second while the load lasted.
     pub(super) completed_per_second: f64,
-    /// Number of requests without a response when the load was ended early, because waits were hopeless.
+    /// Number of requests without a response when the load was ended early, because too many waited.
     pub(super) overrun: Option<u64>,
     /// Why this client could not apply the load.
     pub(super) behind: Option<Behind>,

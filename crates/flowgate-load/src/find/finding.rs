@@ -113,13 +113,14 @@ pub enum End {
 }
 
 impl Finding {
-    /// Returns the step of the result: the last one at the highest level that kept the objective.
+    /// Returns the last step at the highest level that kept the objective.
     pub fn best(&self) -> Option<&Step> {
         self.step_at(self.kept?)
     }
 
-    /// Returns the levels between which the result certainly is: the highest that clearly kept the objective, and the lowest above
-    /// it that clearly broke it. `None` if no step was as clear.
+    /// Returns the levels between which the result certainly is.
+    ///
+    /// They are the highest that clearly kept the objective, and the lowest that clearly broke it; `None` if no step was clear.
     pub fn certain(&self) -> (Option<f64>, Option<f64>) {
         let clear = |step: &&Step| step.is_clear && step.is_about_service();
         let broken = self
@@ -143,9 +144,9 @@ impl Finding {
         self.steps.iter().rev().find(|step| step.level == level)
     }
 
-    /// Returns the knee: the highest level whose p99 is at most twice that of the lowest level.
+    /// Returns the highest level whose p99 is at most twice that of the lowest level.
     ///
-    /// It is `None` if no tried level is above it.
+    /// This is called the knee of the curve. It is `None` if no tried level is above it.
     pub fn knee(&self) -> Option<f64> {
         let mut steps: Vec<&Step> = self
             .steps
@@ -158,8 +159,9 @@ impl Finding {
         steps.get(beyond.checked_sub(1)?).map(|step| step.level)
     }
 
-    /// Returns the concurrency limit that refuses fewer than 0.1 % of the requests at the result, if they arrive independently.
+    /// Returns the concurrency limit that refuses fewer than 0.1 % of the requests.
     ///
+    /// It is for independent arrivals at the highest rate that kept the objective.
     /// It counts the mean response time of the lowest rate, at which requests do not wait for each other.
     pub fn concurrency_limit(&self) -> Option<u32> {
         let kept = self.kept.filter(|_| self.mode == Mode::Rate)?;
@@ -255,7 +257,7 @@ impl fmt::Display for Step {
             significant(self.in_flight, 3),
         ];
         row(f, cells)?;
-        let unclear = if self.is_clear { "" } else { ", barely" };
+        let unclear = if self.is_clear { "" } else { ", uncertain" };
         match &self.verdict {
             StepVerdict::Kept => write!(f, "kept{unclear}"),
             StepVerdict::Broken(broken) => write!(f, "broken{unclear}: {broken}"),

@@ -21,7 +21,7 @@ use crate::target::Target;
 /// Connections of a search by rate that does not name their number, at the most.
 const MOST_CONNECTIONS: f64 = 2_000.0;
 /// Response time beyond the objective's, or this time, at which a step is ended early, as a multiple.
-const HOPELESS: f64 = 4.0;
+const TOO_MANY: f64 = 4.0;
 const WITHOUT_A_TIME: Duration = Duration::from_secs(1);
 /// Progress reports in a row, ten per second, that have to show it: one stall is not enough.
 const PATIENT: u32 = 10;
@@ -62,18 +62,20 @@ pub struct HttpService {
     pub template: Template,
     /// Options for opening connections.
     pub connect: ConnectOptions,
-    /// Number of connections of a search by rate or burst. The default depends on the rate and the objective: 10 to 2,000.
+    /// Number of connections of a search by rate or burst.
+    ///
+    /// The default depends on the rate and the objective: 10 to 2,000.
     pub connections: Option<NonZeroUsize>,
     /// Number of requests in flight on an HTTP/2 connection (default: 1).
     pub streams: NonZeroUsize,
     /// Maximum time of a request (default: 10 s).
     pub timeout: Duration,
-    /// Whether requests are sent at random, independent times, as many users do, in place of constant intervals.
+    /// Whether requests are sent at random, independent times (default: at constant intervals).
     pub is_poisson: bool,
     stop: Stop,
 }
 
-/// A search that is under way.
+/// A search that has begun.
 struct Searched<'a> {
     service: &'a HttpService,
     wish: &'a Wish,
@@ -186,11 +188,11 @@ impl Searched<'_> {
         self.service.plan(self.wish, pace, connections)
     }
 
-    /// Returns the number of requests that wait when a step at `level` is hopeless.
-    fn hopeless(&self, level: f64) -> f64 {
+    /// Returns the number of waiting requests from which a step at `level` is ended early.
+    fn too_many(&self, level: f64) -> f64 {
         let patience = self.wish.slo.longest().unwrap_or(WITHOUT_A_TIME);
         match self.wish.mode {
-            Mode::Rate => (HOPELESS * level * patience.as_secs_f64()).max(20.0),
+            Mode::Rate => (TOO_MANY * level * patience.as_secs_f64()).max(20.0),
             // Never more than the level are on their way.
             Mode::Connections | Mode::Burst => f64::INFINITY,
         }
@@ -201,7 +203,7 @@ impl Service for Searched<'_> {
     fn offer(&mut self, level: f64, span: Duration, most: u64) -> Result<Offered, ServiceLost> {
         self.steps += 1;
         let plan = self.step(level, span)?;
-        let hopeless = self.hopeless(level);
+        let too_many = self.too_many(level);
         let ending = Stop::new();
         let (mut overrun, mut in_a_row, mut last) = (None, 0, Progress::default());
         let run = engine::run_in_blocks(plan, &ending, Blocks::new(span), |progress| {
@@ -210,7 +212,7 @@ impl Service for Searched<'_> {
             }
             last = progress.clone();
             let waiting = progress.in_flight + progress.waiting;
-            in_a_row = if waiting as f64 > hopeless {
+            in_a_row = if waiting as f64 > too_many {
                 in_a_row + 1
             } else {
                 0
@@ -227,15 +229,18 @@ impl Service for Searched<'_> {
             Err(RunError::Stopped) => return Err(ServiceLost("stopped".to_owned())),
             Err(error) => return Err(lost(error)),
         };
-        let seconds = last.elapsed.min(span).as_secs_f64().max(1e-3);
-        let completed = last.admitted + last.limited + last.failed;
+        let answered = last.admitted + last.limited + last.failed;
+        let completed_per_second = match overrun {
+            Some(_) => answered as f64 / last.elapsed.as_secs_f64().max(1e-3),
+            None => blocks.completed_per_second(),
+        };
         self.usual.get_or_insert(report.response.p50);
         let behind = behind(&report, self.wish, level);
         Ok(Offered {
             blocks,
             sent: report.counts.sent,
             connections: report.connections.allowed,
-            completed_per_second: completed as f64 / seconds,
+            completed_per_second,
             overrun: overrun.filter(|_| behind.is_none()),
             behind,
         })

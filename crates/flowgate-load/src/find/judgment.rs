@@ -226,7 +226,7 @@ fn student(parts: &[Part]) -> f64 {
 
 /// Returns the ratio of two sums, and its standard error by the spread of the parts.
 fn spread(parts: &[Part], of: impl Fn(&Part) -> (f64, f64)) -> Option<(f64, f64)> {
-    let pairs: Vec<(f64, f64)> = parts.iter().map(|part| of(part)).collect();
+    let pairs: Vec<(f64, f64)> = parts.iter().map(of).collect();
     let part: f64 = pairs.iter().map(|pair| pair.0).sum();
     let whole: f64 = pairs.iter().map(|pair| pair.1).sum();
     let count = pairs.len() as f64;

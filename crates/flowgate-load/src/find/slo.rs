@@ -26,7 +26,7 @@ const FOR_A_MEAN: u64 = 500;
 ///
 /// let p99 = Condition::quantile(0.99, Duration::from_millis(50))?;
 /// let slo = Slo::new([p99, Condition::errors(0.001)?])?;
-/// assert_eq!(slo.to_string(), "p99 < 50.0 ms, errors < 0.1 %");
+/// assert_eq!(slo.to_string(), "p99 < 50 ms, errors < 0.1 %");
 /// # Ok::<(), flowgate_load::find::SloError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub struct Slo(Vec<Condition>);
 /// use flowgate_load::find::Condition;
 ///
 /// let slow = Condition::quantile(0.999, Duration::from_secs(1))?;
-/// assert_eq!(slow.to_string(), "p99.9 < 1.00 s");
+/// assert_eq!(slow.to_string(), "p99.9 < 1 s");
 /// assert!(Condition::quantile(1.0, Duration::from_secs(1)).is_err()); // a maximum has no interval
 /// # Ok::<(), flowgate_load::find::SloError>(())
 /// ```
@@ -84,7 +84,9 @@ pub enum SloError {
 }
 
 impl Condition {
-    /// Creates the condition that `share` of the response times, from 0.5 to 0.9999, is below `below`, at most 60 s.
+    /// Creates the condition that `share` of the response times is below `below`.
+    ///
+    /// `share` is from 0.5 to 0.9999, and `below` at most 60 s.
     ///
     /// # Errors
     ///
@@ -107,8 +109,9 @@ impl Condition {
         Ok(Condition(Bound::Mean { below }))
     }
 
-    /// Creates the condition that the share of errors is below `below`, which is above 0 and below 1.
+    /// Creates the condition that the share of errors is below `below`.
     ///
+    /// `below` is above 0 and below 1.
     /// Errors are failed requests, timeouts, and the statuses 4xx and 5xx.
     ///
     /// # Errors
@@ -149,7 +152,7 @@ fn checked(time: Duration) -> Result<Duration, SloError> {
 }
 
 impl Slo {
-    /// The share of errors below which a service is expected to stay if no condition says so: 1 %.
+    /// The limit of the share of errors if no condition has one: 1 %.
     pub const ERRORS: f64 = 0.01;
 
     /// Creates an objective. Without a condition about errors, fewer than [`Slo::ERRORS`] are required.
@@ -166,7 +169,7 @@ impl Slo {
     /// use flowgate_load::find::{Condition, Slo};
     ///
     /// let slo = Slo::new([Condition::mean(Duration::from_millis(5))?])?;
-    /// assert_eq!(slo.to_string(), "mean < 5.00 ms, errors < 1 %");
+    /// assert_eq!(slo.to_string(), "mean < 5 ms, errors < 1 %");
     /// # Ok::<(), flowgate_load::find::SloError>(())
     /// ```
     pub fn new(conditions: impl IntoIterator<Item = Condition>) -> Result<Slo, SloError> {

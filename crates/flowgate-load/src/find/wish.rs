@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::search::Range;
 use super::slo::Slo;
 
-/// What is varied.
+/// The load that a search varies.
 ///
 /// # Examples
 ///
@@ -49,11 +49,11 @@ pub enum Mode {
 pub struct Wish {
     /// What the service promises.
     pub slo: Slo,
-    /// What is varied.
+    /// The load that is varied.
     pub mode: Mode,
-    /// The first level: requests per second, connections, or requests in a burst (default: 100, 1 and 10).
+    /// The first level (default: 100/s, 1 connection, or a burst of 10).
     pub from: Option<f64>,
-    /// Half of the interval of the result, as a share of it (default: 0.01; 0.001 to 0.5).
+    /// Half of the interval of the result, as a share (default: 0.01; 0.001 to 0.5).
     pub precision: f64,
     /// Maximum time of the search (default: 3 min).
     pub within: Duration,
