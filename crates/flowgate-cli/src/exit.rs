@@ -9,8 +9,8 @@ macro_rules! exit_codes {
     () => {
         "\
 Exit codes of all subcommands:
-  0    success: load held the rate or kept the limit, or had none; verify found
-       the expected limit, or had none
+  0    success: load held the rate or kept the limit, or had none, and few
+       requests failed; verify found the expected limit, or had none
   1    could not run: no connection, no free port, a file that cannot be opened
   2    bad arguments; decide: a mistake in FILE, or an address in use
   3    load: a condition of --fail-if is true
@@ -18,6 +18,7 @@ Exit codes of all subcommands:
        simulate: no number keeps --suggest
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect
+  5    load: more requests failed than --max-errors allows
   130  stopped by Ctrl-C or SIGTERM; serve and decide then
        exit with 0"
     };
@@ -37,6 +38,8 @@ pub(crate) enum Exit {
     GateFailed,
     /// The rate was not held, or the rate limit not kept.
     RateMissed,
+    /// More requests failed than allowed.
+    TooManyErrors,
     /// There were too few responses to decide about `--expect`.
     Undecided,
     /// Ctrl-C or SIGTERM stopped the command.
@@ -51,6 +54,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::GateFailed => 3,
             Exit::RateMissed | Exit::Undecided => 4,
+            Exit::TooManyErrors => 5,
             // 128 + SIGINT, as a shell reports it.
             Exit::Interrupted => 130,
         })

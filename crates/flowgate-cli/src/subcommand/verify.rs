@@ -236,6 +236,7 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
         json: verify.output.json,
         csv: None,
         html: verify.output.html,
+        log: None,
     };
     let reports = destinations.open(&[])?;
     // Each connection needs a timer.

@@ -10,7 +10,7 @@ use tokio::task::{LocalSet, spawn_local, yield_now};
 
 use super::prober::{self, Asked, Prober, Way};
 use super::{Inconclusive, StatusRanges, VerifyError};
-use crate::connection::{ConnectOptions, Connector, HttpVersion};
+use crate::connection::{ConnectOptions, Connector, HttpVersion, Peer};
 use crate::engine::{RunError, resolve};
 use crate::failure::Failure;
 use crate::plan::Template;
@@ -149,7 +149,7 @@ impl HttpSubject {
             ..asking.connect
         };
         let connector = Connector::new(&asking.target, &connect).map_err(RunError::Tls)?;
-        let addresses = resolve(&asking.target, connect.timeout, stop)?;
+        let addresses = resolve(&asking.target, &connect, stop)?;
         let templates = match asking.keys {
             Some((name, values)) if !values.is_empty() => values
                 .into_iter()
@@ -208,7 +208,7 @@ impl HttpSubject {
     /// ```
     pub fn is_local(&self) -> bool {
         let mut addresses = self.way.addresses.iter();
-        addresses.all(|address| address.ip().to_canonical().is_loopback())
+        addresses.all(Peer::is_local)
     }
 
     /// Returns the inconclusive results, with their counts.
@@ -290,7 +290,7 @@ impl HttpSubject {
                 Err(failure) => {
                     self.unanswered += 1;
                     if !self.has_answered || self.unanswered >= TOO_MANY_UNANSWERED {
-                        return Err(match *failure {
+                        return Err(match failure.clone() {
                             prober::Asking::Connecting(address, failure) => {
                                 RunError::Connect { address, failure }.into()
                             }
