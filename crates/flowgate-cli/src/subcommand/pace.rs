@@ -209,7 +209,7 @@ impl Lateness {
         let per_second = reached / self.gap.as_secs_f64();
         let advice = match is_precise {
             true => "a burst catches up",
-            false => "--precise comes closer",
+            false => "try --precise",
         };
         Some(format!(
             "about {} of {rate}, because lines that waited were {} late: {advice}",
@@ -337,7 +337,8 @@ mod tests {
         let said = message("1000/s", 500, 0).or(message("1000/s", 99, 500));
         assert_eq!(said, None, "not late, or too few");
         let said = message("1k/s", 500, 39).unwrap();
-        let expected = "about 962/s of 1000/s, because lines that waited were 39 µs late: --precise comes closer";
+        let expected =
+            "about 962/s of 1000/s, because lines that waited were 39 µs late: try --precise";
         assert_eq!(said, expected);
         assert_eq!(message("1000/s", 500, 10), None, "1 % is not worth a line");
         assert_eq!(message("1000/s burst 5", 500, 39), None, "it catches up");
