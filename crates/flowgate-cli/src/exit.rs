@@ -14,7 +14,8 @@ Exit codes of all subcommands:
   1    could not run: no connection, no free port, a file that cannot be opened
   2    bad arguments; decide: a mistake in FILE, or an address in use
   3    load: a condition of --fail-if is true
-       verify: the limiter does not match --expect
+       verify: the limiter does not match --expect, or has a defect of
+       --fail-on
        simulate: no number keeps --suggest
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect

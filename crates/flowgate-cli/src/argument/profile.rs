@@ -320,7 +320,7 @@ impl Profile {
 }
 
 /// Reads the file. Its contents count as an argument.
-fn replay(path: &PathBuf) -> Result<Schedule, Refusal> {
+fn replay(path: &Path) -> Result<Schedule, Refusal> {
     let times = input::read("--replay", path, input::REQUESTS_MIB)?;
     Schedule::replay(&times[..]).map_err(|error| {
         let message = format!("--replay: {}: {error}", path.display());

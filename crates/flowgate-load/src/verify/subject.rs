@@ -126,7 +126,7 @@ pub struct HttpSubject {
 impl HttpSubject {
     /// Resolves the host. Nothing is sent yet.
     ///
-    /// When `stop` is stopped, the investigation ends with an error.
+    /// When `stop` is stopped, the investigation ends with what it knows, or with an error if no response has arrived.
     ///
     /// # Errors
     ///
@@ -262,7 +262,13 @@ impl HttpSubject {
             }
         });
         let (mut all, mut is_given_up) = (Vec::new(), false);
-        for sent in sent.ok_or(VerifyError::Stopped)? {
+        let sent = match sent {
+            Some(sent) => sent,
+            // Earlier responses remain valid, because nothing is sent after this batch.
+            None if self.has_answered => Vec::new(),
+            None => return Err(VerifyError::Stopped),
+        };
+        for sent in sent {
             self.probers.insert(sent.prober.number(), sent.prober);
             all.extend(sent.asked);
             is_given_up |= sent.timeouts == TOO_MANY_TIMEOUTS;
@@ -397,6 +403,10 @@ fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> T {
 
 impl ProbeSubject for HttpSubject {
     type Error = VerifyError;
+
+    fn has_ended(&self) -> bool {
+        self.has_answered && self.stop.is_stopped()
+    }
 
     fn now_ns(&self) -> u64 {
         nanos::of(self.way.began.elapsed())
