@@ -9,18 +9,20 @@ macro_rules! exit_codes {
     () => {
         "\
 Exit codes of all subcommands:
-  0    success: load held the rate or kept the limit, or had none; verify found
-       the expected limit, or had none
+  0    success: load held the rate or kept the limit, or had none, and few
+       requests failed; verify found the expected limit, or had none
   1    could not run: no connection, no free port, a file that cannot be opened
   2    bad arguments; decide: a mistake in FILE, or an address in use
   3    load: a condition of --fail-if is true
-       verify: the limiter does not match --expect
+       verify: the limiter does not match --expect, or has a defect of
+       --fail-on
        simulate: no number keeps --suggest
        find: no load keeps --slo
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect
        find: no result within --within or --max-requests
-  5    find: the server was lost, or did not recover
+  5    load: more requests failed than --max-errors allows
+       find: the server was lost, or did not recover
   130  stopped by Ctrl-C or SIGTERM; serve and decide then
        exit with 0"
     };
@@ -40,10 +42,10 @@ pub(crate) enum Exit {
     GateFailed,
     /// The rate was not held, or the rate limit not kept.
     RateMissed,
+    /// More requests failed than allowed, or the server was lost.
+    ServerFailed,
     /// There were too few responses to decide about `--expect`, or too little time for a search.
     Undecided,
-    /// The server was lost.
-    ServerFailed,
     /// Ctrl-C or SIGTERM stopped the command.
     Interrupted,
 }

@@ -1,7 +1,7 @@
 //! Report files: opened before the run, written after it.
 
 use std::fs::{self, File};
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Refusal, print_bytes};
@@ -12,6 +12,7 @@ pub(crate) struct Destinations {
     pub(crate) json: Option<PathBuf>,
     pub(crate) csv: Option<PathBuf>,
     pub(crate) html: Option<PathBuf>,
+    pub(crate) log: Option<PathBuf>,
 }
 
 /// Open destinations, each written once.
@@ -20,6 +21,7 @@ pub(crate) struct Reports {
     pub(crate) json: Option<Sink>,
     pub(crate) csv: Option<Sink>,
     pub(crate) html: Option<Sink>,
+    pub(crate) log: Option<Sink>,
 }
 
 /// Destination of one report.
@@ -44,15 +46,21 @@ impl Destinations {
     ///
     /// Returns an error if one cannot be opened for writing, two are the same, or one is an input.
     pub(crate) fn open(self, inputs: &[PathBuf]) -> Result<Reports, Refusal> {
-        let [json, csv, html] = open_all(
+        let [json, csv, html, log] = open_all(
             [
                 ("--json", self.json),
                 ("--csv", self.csv),
                 ("--html", self.html),
+                ("--log", self.log),
             ],
             inputs,
         )?;
-        Ok(Reports { json, csv, html })
+        Ok(Reports {
+            json,
+            csv,
+            html,
+            log,
+        })
     }
 }
 
@@ -100,7 +108,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 impl Reports {
     /// Returns whether one of them uses standard output, which excludes other output there.
     pub(crate) fn take_stdout(&self) -> bool {
-        [&self.json, &self.csv, &self.html]
+        [&self.json, &self.csv, &self.html, &self.log]
             .into_iter()
             .any(|sink| matches!(sink, Some(Sink::Stdout)))
     }
@@ -124,6 +132,17 @@ impl Sink {
         Ok(Sink::File(Opened { path, file, is_new }))
     }
 
+    /// Returns the destination as a stream, for what is written during the run.
+    pub(crate) fn stream(self) -> io::Result<Box<dyn Write + Send>> {
+        match self {
+            Sink::Stdout => Ok(Box::new(stdout())),
+            Sink::File(mut opened) => {
+                opened.begin()?;
+                Ok(Box::new(opened.file.try_clone()?))
+            }
+        }
+    }
+
     /// Writes the report.
     pub(crate) fn write(self, content: impl AsRef<[u8]>) -> Result<(), Refusal> {
         let content = content.as_ref();
@@ -139,14 +158,20 @@ impl Sink {
 
 impl Opened {
     fn write(&mut self, content: &[u8]) -> io::Result<()> {
+        self.begin()?;
+        self.file.write_all(content)?;
+        self.file.flush()
+    }
+
+    /// Discards the contents.
+    fn begin(&mut self) -> io::Result<()> {
         self.is_new = false;
         // A pipe or a terminal has no length and no position.
         if self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
             self.file.rewind()?;
         }
-        self.file.write_all(content)?;
-        self.file.flush()
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Counts of requests by outcome.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -127,5 +128,104 @@ impl RequestCounts {
     /// Limited and skipped requests are not errors.
     pub fn errors(&self) -> u64 {
         self.statuses.errors() + self.failures.values().sum::<u64>() + self.unanswered
+    }
+
+    /// Returns the share of [`errors`](RequestCounts::errors) among the requests.
+    ///
+    /// Skipped requests are not among them. `None` without requests.
+    ///
+    /// ```
+    /// use flowgate_load::{RequestCounts, Statuses};
+    ///
+    /// let statuses = Statuses { success: 97, server_error: 2, limited: 1, ..Statuses::default() };
+    /// let counts = RequestCounts { sent: 100, statuses, ..RequestCounts::default() };
+    /// assert_eq!(counts.error_share(), Some(0.02));
+    /// assert_eq!(RequestCounts::default().error_share(), None);
+    /// ```
+    pub fn error_share(&self) -> Option<f64> {
+        let tried = self.tried();
+        (tried > 0).then(|| self.errors() as f64 / tried as f64)
+    }
+
+    /// Returns the causes of errors that occurred, with their counts.
+    ///
+    /// They are in the order of a report.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    ///
+    /// use flowgate_load::{ErrorCause, Failure, RequestCounts};
+    ///
+    /// let failures = BTreeMap::from([(Failure::Timeout, 3)]);
+    /// let counts = RequestCounts { sent: 100, failures, unanswered: 1, ..RequestCounts::default() };
+    /// let causes = [(ErrorCause::Failed(Failure::Timeout), 3), (ErrorCause::Unanswered, 1)];
+    /// assert_eq!(counts.errors_by_cause(), causes);
+    /// ```
+    pub fn errors_by_cause(&self) -> Vec<(ErrorCause, u64)> {
+        let count = |cause| match cause {
+            ErrorCause::ClientError => self.statuses.client_error,
+            ErrorCause::ServerError => self.statuses.server_error,
+            ErrorCause::OtherStatus => self.statuses.other,
+            ErrorCause::Failed(failure) => self.failures.get(&failure).copied().unwrap_or(0),
+            ErrorCause::Unanswered => self.unanswered,
+        };
+        let counted = ErrorCause::all().map(|cause| (cause, count(cause)));
+        counted.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Returns the number of requests that were sent, or failed before.
+    pub(crate) fn tried(&self) -> u64 {
+        self.sent + self.unsent
+    }
+}
+
+/// Why a request counts as an error.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{ErrorCause, Failure};
+///
+/// assert_eq!(ErrorCause::ServerError.to_string(), "answered 5xx");
+/// assert_eq!(ErrorCause::Failed(Failure::Reset).to_string(), "connection reset");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorCause {
+    /// The response has a status 4xx except 429.
+    ClientError,
+    /// The response has a status 5xx except 503.
+    ServerError,
+    /// The response has a status of 600 or above.
+    OtherStatus,
+    /// There is no usable response.
+    Failed(Failure),
+    /// There was no response when the run ended.
+    Unanswered,
+}
+
+impl ErrorCause {
+    /// Returns every cause, in the order of a report.
+    pub(crate) fn all() -> impl Iterator<Item = ErrorCause> {
+        let statuses = [
+            ErrorCause::ClientError,
+            ErrorCause::ServerError,
+            ErrorCause::OtherStatus,
+        ];
+        let failures = Failure::ALL.into_iter().map(ErrorCause::Failed);
+        let unanswered = [ErrorCause::Unanswered];
+        statuses.into_iter().chain(failures).chain(unanswered)
+    }
+}
+
+impl fmt::Display for ErrorCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ErrorCause::ClientError => "answered 4xx",
+            ErrorCause::ServerError => "answered 5xx",
+            ErrorCause::OtherStatus => "answered with a nonstandard status",
+            ErrorCause::Failed(failure) => return failure.fmt(f),
+            ErrorCause::Unanswered => "unanswered at the end",
+        })
     }
 }

@@ -29,17 +29,37 @@ use flowgate_schedule::{Extent, Schedule};
 /// responds would keep the run going until all requests have timed out.
 const LATE_SENDS: Duration = Duration::from_secs(1);
 
+/// Minimum time of a schedule that the warm-up repeats.
+const LEAST_ROUND: Duration = Duration::from_millis(1);
+
 /// The last write, for a dispatcher that waits for it.
-#[derive(Default)]
 pub(crate) struct Writes {
+    /// Start of sending: that of the warm-up, if there is one.
+    pub(crate) began: Instant,
     last_ns: Cell<Option<u64>>,
     changed: Notify,
 }
 
 impl Writes {
-    pub(crate) fn happened(&self, at_ns: u64) {
-        self.last_ns.set(Some(at_ns));
+    pub(crate) fn since(began: Instant) -> Writes {
+        Writes {
+            began,
+            last_ns: Cell::new(None),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn happened(&self, at: Instant) {
+        self.last_ns.set(Some(self.offset_ns(at)));
         self.changed.notify_one();
+    }
+
+    fn offset_ns(&self, at: Instant) -> u64 {
+        nanos::of(at.saturating_duration_since(self.began))
+    }
+
+    fn instant(&self, offset_ns: u64) -> Option<Instant> {
+        self.began.checked_add(Duration::from_nanos(offset_ns))
     }
 
     /// Returns the time of the next write. Cancel safe.
@@ -76,12 +96,48 @@ impl Dispatcher {
         let stop = self.stop.clone();
         let mut stopped = pin!(stop.stopped());
         let _: Result<(), Ended> = match &plan.pace {
-            Pace::Hold(schedule) => self.hold(schedule, stopped.as_mut()).await,
+            Pace::Hold(schedule) => match self.warm_up(schedule, stopped.as_mut()).await {
+                Ok(()) => self.hold(schedule, stopped.as_mut()).await,
+                ended => ended,
+            },
             Pace::Under(limiter, extent) => {
                 self.stay_under(limiter, *extent, stopped.as_mut()).await
             }
-            Pace::Unpaced(extent) => self.hurry(*extent, stopped.as_mut()).await,
+            Pace::Unpaced(extent) => match self.hurry_up(stopped.as_mut()).await {
+                Ok(()) => self.hurry(*extent, stopped.as_mut()).await,
+                ended => ended,
+            },
         };
+    }
+
+    /// Sends from the beginning of the schedule, again if it is shorter than the warm-up, until the run starts.
+    async fn warm_up(
+        &mut self,
+        schedule: &Schedule,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), Ended> {
+        let start = self.shared.journal.start();
+        let length = schedule.span() + schedule.interval().max(LEAST_ROUND);
+        let mut round = self.writes.began;
+        while round < start {
+            let indices = (self.shard..).step_by(self.shards);
+            let times = schedule.times().skip(self.shard).step_by(self.shards);
+            for (index, offset) in indices.zip(times) {
+                let Some(scheduled) = round.checked_add(offset).filter(|time| *time < start) else {
+                    break;
+                };
+                tokio::select! {
+                    biased;
+                    () = &mut stopped => return Err(Ended),
+                    () = self.pacer.sleep_until(scheduled) => {}
+                }
+                let job = self.job(index, scheduled);
+                self.hand_over(job, Some(start), stopped.as_mut()).await?;
+            }
+            round = round.checked_add(length).unwrap_or(start);
+        }
+        self.shared.pool.forget_peak();
+        Ok(())
     }
 
     /// Sends by a schedule.
@@ -137,10 +193,18 @@ impl Dispatcher {
         mut stopped: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), Ended> {
         let (most, end_ns) = ends(extent);
-        let last_call = self.at(Duration::from_nanos(end_ns).checked_add(LATE_SENDS));
+        // Warm-up and run are one for the limiter, so these times count from the start of the warm-up.
+        let warm_up_ns = self.writes.offset_ns(self.shared.journal.start());
+        let end_ns = end_ns.saturating_add(warm_up_ns);
+        let late_ns = end_ns.saturating_add(nanos::of(LATE_SENDS));
+        let last_call = self.writes.instant(late_ns);
         let mut from_ns = 0;
         let mut before = None;
-        for index in (0..).take(most) {
+        let mut counted = 0;
+        for index in 0.. {
+            if counted == most {
+                break;
+            }
             let earliest_ns = limiter.next_ns(from_ns).ok_or(Ended)?;
             let scheduled_ns = match before {
                 Some(id) if earliest_ns > from_ns => {
@@ -157,15 +221,19 @@ impl Dispatcher {
             if scheduled_ns >= end_ns {
                 return Err(Ended);
             }
-            let scheduled = self
-                .at(Some(Duration::from_nanos(scheduled_ns)))
-                .ok_or(Ended)?;
+            let scheduled = self.writes.instant(scheduled_ns).ok_or(Ended)?;
             tokio::select! {
                 biased;
                 () = &mut stopped => return Err(Ended),
                 () = self.pacer.sleep_until(scheduled) => {}
             }
-            self.note(Event::Scheduled { scheduled_ns });
+            let journal = &self.shared.journal;
+            if journal.counts(scheduled) {
+                counted += 1;
+                journal.note(Event::Scheduled {
+                    scheduled_ns: journal.offset_ns(scheduled),
+                });
+            }
             let id = self
                 .hand_over(self.job(index, scheduled), last_call, stopped.as_mut())
                 .await?
@@ -202,7 +270,9 @@ impl Dispatcher {
         let answered = shared.pool.place(id).over();
         if let Some(longest) = margin.longest(distance) {
             // Without a response by then, the margin has its maximum.
-            let end = self.at(Some(Duration::from_nanos(sent_ns) + longest));
+            let end = self
+                .writes
+                .instant(sent_ns.saturating_add(nanos::of(longest)));
             tokio::select! {
                 biased;
                 () = answered => {}
@@ -213,6 +283,40 @@ impl Dispatcher {
         }
         let took = Duration::from_nanos(self.now_ns().saturating_sub(sent_ns));
         margin.after(distance, took)
+    }
+
+    /// Sends whenever a place is free, until the run starts.
+    async fn hurry_up(
+        &mut self,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), Ended> {
+        let start = self.shared.journal.start();
+        let began = self.writes.began;
+        if began < start {
+            tokio::select! {
+                biased;
+                () = &mut stopped => return Err(Ended),
+                () = self.pacer.sleep_until(began) => {}
+            }
+        }
+        let mut index = self.shard;
+        loop {
+            let now = Instant::now();
+            if began == start || now >= start {
+                self.shared.pool.forget_peak();
+                return Ok(());
+            }
+            if self.shared.pool.hand_over(self.job(index, now)).is_some() {
+                index += self.shards;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = self.shared.pool.freed() => {}
+                () = &mut stopped => return Err(Ended),
+                () = sleep_past(Some(start)) => {}
+            }
+        }
     }
 
     /// Sends whenever a place is free.
@@ -271,7 +375,7 @@ impl Dispatcher {
         if let Some(id) = pool.hand_over(job) {
             if was_scheduled_before {
                 // Earlier requests waited, and this one behind them.
-                self.note_wait(job.scheduled.max(began), ended);
+                self.note_wait(job, began, ended);
             }
             return Ok(Some(id));
         }
@@ -295,14 +399,17 @@ impl Dispatcher {
         };
         let now = Instant::now();
         self.busy.set((began, now));
-        self.note_wait(job.scheduled.max(began), now);
+        self.note_wait(job, began, now);
         handed_over
     }
 
     /// Records a wait for a place. A delay of the client itself is not such a wait.
-    fn note_wait(&self, from: Instant, to: Instant) {
-        let wait_ns = nanos::of(to.saturating_duration_since(from));
-        self.note(Event::Queued { wait_ns });
+    fn note_wait(&self, job: Job, began: Instant, to: Instant) {
+        if self.shared.journal.counts(job.scheduled) {
+            let from = job.scheduled.max(began);
+            let wait_ns = nanos::of(to.saturating_duration_since(from));
+            self.note(Event::Queued { wait_ns });
+        }
     }
 
     /// Returns the request with this index in the whole run.
@@ -318,7 +425,7 @@ impl Dispatcher {
     }
 
     fn now_ns(&self) -> u64 {
-        self.shared.journal.offset_ns(Instant::now())
+        self.writes.offset_ns(Instant::now())
     }
 
     fn note(&self, event: Event) {

@@ -11,7 +11,6 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 use std::iter::Peekable;
-use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,15 +23,15 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::connection::{Connector, TlsError};
+use crate::connection::{ConnectOptions, Connector, Peer, TlsError, Via};
 use crate::event::Batch;
 use crate::failure::Failure;
 use crate::find::blocks::Blocks;
 use crate::measurement::Measurement;
-use crate::pacing::Sends;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
 use crate::progress::Progress;
-use crate::report::{Connections, Report};
+use crate::report::{Asked, Connections, Provenance, Report};
+use crate::request_log::RequestLog;
 use crate::shard::{Link, Part, Start, Warmth};
 use crate::stop::Stop;
 use crate::target::Target;
@@ -76,7 +75,7 @@ pub enum RunError {
     /// No connection could be opened.
     Connect {
         /// Last address that was tried.
-        address: SocketAddr,
+        address: Peer,
         /// How the connection failed.
         failure: Failure,
     },
@@ -140,7 +139,7 @@ pub fn run_watched(
     stop: &Stop,
     watch: impl FnMut(&Progress),
 ) -> Result<Report, RunError> {
-    carry_out(plan, stop, None, watch).map(|(report, _)| report)
+    perform(plan, stop, None, watch, None).map(|(report, _)| report)
 }
 
 /// Runs a plan like [`run_watched`], and also counts in `blocks`.
@@ -150,36 +149,62 @@ pub(crate) fn run_in_blocks(
     blocks: Blocks,
     watch: impl FnMut(&Progress),
 ) -> Result<(Report, Blocks), RunError> {
-    let (report, blocks) = carry_out(plan, stop, Some(blocks), watch)?;
+    let (report, blocks) = perform(plan, stop, Some(blocks), watch, None)?;
     Ok((report, blocks.expect("a measurement keeps its blocks")))
 }
 
-fn carry_out(
+/// Runs a plan like [`run_watched`], and passes each request to `log`.
+///
+/// The run never waits for the log. [`RequestLog::finish`] does.
+///
+/// # Errors
+///
+/// Returns a [`RunError`] if the run could not start.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{Extent, Origin, Pace, Plan, RequestLog, Stop, Target};
+///
+/// let origin = Origin::start()?;
+/// let plan = Plan::new(Target::parse(&origin.url())?, Pace::Unpaced(Extent::Requests(3)));
+/// let log = RequestLog::new(std::io::sink())?;
+/// let report = flowgate_load::run_logged(plan, &Stop::new(), |_| {}, &log)?;
+/// assert_eq!((report.counts.sent, log.finish()?), (3, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run_logged(
+    plan: Plan,
+    stop: &Stop,
+    watch: impl FnMut(&Progress),
+    log: &RequestLog,
+) -> Result<Report, RunError> {
+    perform(plan, stop, None, watch, Some(log)).map(|(report, _)| report)
+}
+
+fn perform(
     plan: Plan,
     stop: &Stop,
     blocks: Option<Blocks>,
     watch: impl FnMut(&Progress),
+    log: Option<&RequestLog>,
 ) -> Result<(Report, Option<Blocks>), RunError> {
     let plan = Arc::new(plan);
     let first = one_host(&plan)?;
     let connector = Connector::new(first, &plan.connect).map_err(RunError::Tls)?;
-    let addresses = resolve(first, plan.connect.timeout, stop)?;
+    let addresses = resolve(first, &plan.connect, stop)?;
     let threads = threads(&plan);
     let launched = launch(&plan, &connector, &addresses, threads, stop)?;
 
-    let asked = plan.pace.asked();
-    let mut measurement = Measurement::new(
-        plan.pace.requests(),
-        plan.pace.span(),
-        threads,
-        Sends::new(
-            asked.guarantee.is_some() || asked.window.is_some(),
-            asked.window,
-        ),
-    );
+    let asked = Asked {
+        max_error_share: plan.max_error_share,
+        ..plan.pace.asked()
+    };
+    let mut measurement = Measurement::new(&plan.pace, &asked, threads);
     measurement.blocks = blocks;
     let (shards, warmth) = (launched.shards, launched.warmth);
-    count_while_sending(&plan.pace, launched.starts, &mut measurement, watch)?;
+    let provenance = Provenance::now();
+    count_while_sending(&plan, launched.starts, &mut measurement, watch, log)?;
     let most_busy: usize = shards
         .into_iter()
         .map(|shard| shard.join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -197,6 +222,7 @@ fn carry_out(
         response,
         service,
         curves: measurement.curves(),
+        percentiles: measurement.percentiles(&plan.percentiles),
         timeline: measurement.timeline(),
         connections: Connections {
             connections: count(warmth.connections),
@@ -208,6 +234,7 @@ fn carry_out(
         },
         counts: measurement.counts,
         is_interrupted: stop.is_stopped(),
+        provenance,
     };
     Ok((report, measurement.blocks))
 }
@@ -223,7 +250,7 @@ struct Launched {
 fn launch(
     plan: &Arc<Plan>,
     connector: &Connector,
-    addresses: &[SocketAddr],
+    addresses: &[Peer],
     threads: usize,
     stop: &Stop,
 ) -> Result<Launched, RunError> {
@@ -276,13 +303,15 @@ fn launch(
 /// Starts the run, and reads its events on a separate thread. So a caller that blocks, such as a stopped terminal,
 /// delays nothing.
 fn count_while_sending(
-    pace: &Pace,
+    plan: &Plan,
     starts: Vec<oneshot::Sender<Start>>,
     measurement: &mut Measurement,
     mut watch: impl FnMut(&Progress),
+    log: Option<&RequestLog>,
 ) -> Result<(), RunError> {
+    let pace = &plan.pace;
     let (reader, batches) = mpsc::channel();
-    let at = Instant::now() + LEAD_IN;
+    let at = Instant::now() + LEAD_IN + plan.warm_up;
     for start in starts {
         let reader = reader.clone();
         // A thread that is gone has panicked, which `join` reports.
@@ -294,10 +323,11 @@ fn count_while_sending(
         let counting = thread::Builder::new().name("flowgate-load-count".to_owned());
         let counting = counting.spawn_scoped(scope, move || {
             let mut scheduled = ScheduledByNow::of(pace);
-            read(&batches, measurement, |measurement, is_last| {
+            read(&batches, measurement, log, |measurement, is_last| {
                 let elapsed = at.elapsed();
                 scheduled.look(elapsed);
-                let progress = measurement.progress(elapsed, pace.span(), scheduled.by_ticks());
+                let mut progress = measurement.progress(elapsed, pace.span(), scheduled.by_ticks());
+                progress.warm_up_left = at.saturating_duration_since(Instant::now());
                 // The watcher may miss some progress reports, but not the last.
                 match is_last {
                     true => drop(teller.send(progress)),
@@ -316,12 +346,18 @@ fn count_while_sending(
 fn read(
     batches: &mpsc::Receiver<Batch>,
     measurement: &mut Measurement,
+    log: Option<&RequestLog>,
     mut tell: impl FnMut(&mut Measurement, bool),
 ) {
     let mut next = Instant::now() + PROGRESS_EVERY;
     loop {
         match batches.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(batch) => measurement.take_down(&batch),
+            Ok(batch) => {
+                measurement.take_down(&batch);
+                if let Some(log) = log {
+                    log.offer(batch.events);
+                }
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -401,14 +437,21 @@ fn in_words(targets: &[Target]) -> String {
     }
 }
 
-/// Resolves the target's host to at least one address.
+/// Resolves the host to connect to, to at least one address.
 pub(crate) fn resolve(
     target: &Target,
-    limit: Duration,
+    options: &ConnectOptions,
     stop: &Stop,
-) -> Result<Vec<SocketAddr>, RunError> {
+) -> Result<Vec<Peer>, RunError> {
+    let limit = options.timeout;
+    let (host, port) = match &options.via {
+        None => (target.host(), target.port()),
+        Some(Via::Host { host, port }) => (host.as_str(), *port),
+        #[cfg(unix)]
+        Some(Via::Socket(path)) => return Ok(vec![Peer::Unix(path.clone())]),
+    };
     let unresolved = |reason: String| RunError::Resolve {
-        host: target.host().to_owned(),
+        host: host.to_owned(),
         reason,
     };
     let runtime = Builder::new_current_thread()
@@ -416,7 +459,7 @@ pub(crate) fn resolve(
         .build()
         .map_err(RunError::System)?;
     let looked_up = runtime.block_on(async {
-        let looking_up = lookup_host((target.host(), target.port()));
+        let looking_up = lookup_host((host, port));
         tokio::select! {
             biased;
             () = stop.stopped() => None,
@@ -425,10 +468,11 @@ pub(crate) fn resolve(
     });
     // Do not wait for a resolver that does not respond.
     runtime.shutdown_background();
-    let addresses: Vec<SocketAddr> = looked_up
+    let addresses = looked_up
         .ok_or(RunError::Stopped)?
         .map_err(|_| unresolved(format!("no response within {limit:?}")))?
         .map_err(|error| unresolved(error.to_string()))?;
+    let addresses: Vec<Peer> = addresses.into_iter().map(Peer::from).collect();
     match addresses.is_empty() {
         true => Err(unresolved("the name has no address".to_owned())),
         false => Ok(addresses),

@@ -81,6 +81,11 @@ impl Journal {
         self.start
     }
 
+    /// Returns whether a request with this scheduled time counts. Those of the warm-up do not.
+    pub(crate) fn counts(&self, scheduled: Instant) -> bool {
+        scheduled >= self.start
+    }
+
     /// Returns the nanoseconds from the start of the run.
     pub(crate) fn offset_ns(&self, instant: Instant) -> u64 {
         nanos::of(instant.saturating_duration_since(self.start))

@@ -56,6 +56,7 @@ mod plan;
 mod pool;
 mod progress;
 mod report;
+mod request_log;
 mod shard;
 mod spread;
 mod stop;
@@ -65,9 +66,9 @@ mod verdict;
 pub mod verify;
 mod worker;
 
-pub use connection::{ConnectOptions, HttpVersion, TlsError, Trust};
-pub use counts::{RequestCounts, Statuses};
-pub use engine::{RunError, run, run_watched};
+pub use connection::{ConnectOptions, HttpVersion, Peer, TlsError, Trust, Via};
+pub use counts::{ErrorCause, RequestCounts, Statuses};
+pub use engine::{RunError, run, run_logged, run_watched};
 pub use failure::{Failure, TlsFault};
 #[doc(no_inline)]
 pub use flowgate_schedule::{
@@ -81,8 +82,10 @@ pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};
 pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
 pub use progress::Progress;
 pub use report::{
-    Asked, Connections, Curves, Guarantee, PacingMode, Report, ReportError, Window, html,
+    Asked, Connections, Curves, Guarantee, PacingMode, Provenance, Report, ReportError, Window,
+    html,
 };
+pub use request_log::RequestLog;
 pub use spread::{Quantile, Spread};
 pub use stop::Stop;
 pub use target::{Target, TargetError};

@@ -8,11 +8,28 @@ use crate::event::{Batch, Event, Outcome};
 use crate::failure::Failure;
 use crate::find::blocks::Blocks;
 use crate::pacing::Sends;
+use crate::plan::Pace;
 use crate::progress::Progress;
-use crate::report::{Curves, nanos};
+use crate::report::{Asked, Curves, nanos};
 use crate::spread::Durations;
 use crate::timeline::{Slot, Timeline};
+use crate::verdict::too_many_errors;
 
+/// Maximum number of slots that are shorter than one second: enough for a chart.
+const FINE_SLOTS: u64 = 120;
+/// Number of sends that a slot should have, so that a chart shows the rate and not single requests.
+const SENDS_A_SLOT: f64 = 20.0;
+/// Lengths of the slots of short runs, which divide one second.
+const FINE_NS: [u64; 6] = [
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    200_000_000,
+    500_000_000,
+];
+/// Shortest slots of a run without a rate.
+const UNPACED_NS: u64 = 100_000_000;
 /// Number of planned seconds beyond which slots become longer than one second.
 const MAX_PLANNED: u64 = 3600;
 /// Maximum number of slots: twice the planned ones, because responses may arrive long after the last scheduled time.
@@ -27,6 +44,7 @@ const TICKS_A_SECOND: usize = (SECOND_NS / TICK_NS) as usize;
 #[derive(Debug)]
 pub(crate) struct Measurement {
     pub(crate) counts: RequestCounts,
+    max_error_share: f64,
     pub(crate) sends: Sends,
     pub(crate) longest_queued: Duration,
     /// The same counts in parts, for a search.
@@ -39,8 +57,8 @@ pub(crate) struct Measurement {
     /// Sends of each thread that may still be preceded by others.
     ahead: Vec<(u64, VecDeque<(u64, u64)>)>,
     slots: Slots,
-    /// Sends per tick, since the start or the last [`RECENT_TICKS`].
-    recent: VecDeque<u64>,
+    /// Ticks since the start, or the last [`RECENT_TICKS`].
+    recent: VecDeque<Tick>,
     /// Index of the first of these ticks.
     first_tick: u64,
     /// The current second, and the previous one.
@@ -49,6 +67,13 @@ pub(crate) struct Measurement {
     /// Since when a request has been in flight.
     busy_since_ns: u64,
     last_done_ns: u64,
+}
+
+/// What happened in a tenth of a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tick {
+    sent: u64,
+    longest_ns: u64,
 }
 
 /// Response times and lags of one second.
@@ -71,13 +96,8 @@ struct Slots {
 }
 
 impl Measurement {
-    /// Creates a measurement for `threads` threads and a run of about `planned`.
-    pub(crate) fn new(
-        scheduled: Option<u64>,
-        planned: Option<Duration>,
-        threads: usize,
-        sends: Sends,
-    ) -> Measurement {
+    /// Creates a measurement of a run at this pace, by `threads` threads.
+    pub(crate) fn new(pace: &Pace, asked: &Asked, threads: usize) -> Measurement {
         let second = || Second {
             number: 0,
             response: Durations::new(),
@@ -85,10 +105,11 @@ impl Measurement {
         };
         Measurement {
             counts: RequestCounts {
-                scheduled,
+                scheduled: pace.requests(),
                 ..RequestCounts::default()
             },
-            sends,
+            max_error_share: asked.max_error_share,
+            sends: Sends::new(asked.mode, asked.window),
             longest_queued: Duration::ZERO,
             blocks: None,
             lag: Durations::new(),
@@ -96,7 +117,7 @@ impl Measurement {
             service: Durations::new(),
             ends_ns: None,
             ahead: (0..threads).map(|_| (0, VecDeque::new())).collect(),
-            slots: Slots::new(planned.unwrap_or(Duration::ZERO)),
+            slots: Slots::new(slot_ns(pace.span(), asked.per_second)),
             recent: VecDeque::with_capacity(RECENT_TICKS),
             first_tick: 0,
             last_second: [second(), second()],
@@ -160,7 +181,7 @@ impl Measurement {
         self.lag.record_ns(lag_ns);
         self.second(sent_ns).lag.record_ns(lag_ns);
         self.slots.sent(sent_ns, lag_ns);
-        *self.tick(sent_ns) += 1;
+        self.tick(sent_ns).sent += 1;
         if let Some(ahead) = self.ahead.get_mut(shard) {
             ahead.1.push_back((sent_ns, scheduled_ns));
         }
@@ -207,6 +228,8 @@ impl Measurement {
                 self.service.record_ns(done_ns.saturating_sub(sent_ns));
             }
             self.second(done_ns).response.record_ns(response_ns);
+            let tick = self.tick(done_ns);
+            tick.longest_ns = tick.longest_ns.max(response_ns);
             self.slots.answered(done_ns, response_ns);
         }
     }
@@ -231,7 +254,7 @@ impl Measurement {
     }
 
     /// Returns the tick of `at_ns`, or the oldest known one.
-    fn tick(&mut self, at_ns: u64) -> &mut u64 {
+    fn tick(&mut self, at_ns: u64) -> &mut Tick {
         let tick = at_ns / TICK_NS;
         let mut index = usize::try_from(tick.saturating_sub(self.first_tick)).unwrap_or(usize::MAX);
         if index >= self.recent.len() {
@@ -240,7 +263,7 @@ impl Measurement {
                 if self.recent.len() == RECENT_TICKS {
                     self.recent.pop_front();
                 }
-                self.recent.push_back(0);
+                self.recent.push_back(Tick::default());
             }
             index = self.recent.len() - 1;
             self.first_tick = (tick + 1).saturating_sub(self.recent.len() as u64);
@@ -277,7 +300,7 @@ impl Measurement {
         let told = told.min(self.recent.len());
         let ticks = || self.recent.iter().take(told).copied();
         let last_second = told.saturating_sub(TICKS_A_SECOND)..told;
-        let in_last_second: u64 = ticks().skip(last_second.start).sum();
+        let in_last_second: u64 = ticks().skip(last_second.start).map(|tick| tick.sent).sum();
         let per_second =
             in_last_second as f64 * TICKS_A_SECOND as f64 / last_second.len().max(1) as f64;
         // At its start, the current second has few events.
@@ -294,6 +317,7 @@ impl Measurement {
         let quiet_since_ns = self.busy_since_ns.max(self.last_done_ns);
         Progress {
             elapsed,
+            warm_up_left: Duration::ZERO,
             planned,
             scheduled: self.counts.scheduled,
             scheduled_per_second: scheduled.map_or(per_second, |(_, per_second)| per_second),
@@ -302,6 +326,8 @@ impl Measurement {
             admitted: self.counts.statuses.admitted(),
             limited: self.counts.statuses.limited,
             failed: self.counts.errors(),
+            errors: self.counts.errors_by_cause(),
+            has_too_many_errors: too_many_errors(&self.counts, self.max_error_share).is_some(),
             skipped: self.counts.skipped,
             in_flight: self.in_flight,
             waiting: scheduled.map_or(0, |(scheduled, _)| scheduled.saturating_sub(done)),
@@ -309,7 +335,10 @@ impl Measurement {
                 0 => Duration::ZERO,
                 _ => Duration::from_nanos(now_ns.saturating_sub(quiet_since_ns)),
             },
-            recent: ticks().collect(),
+            recent: ticks().map(|tick| tick.sent).collect(),
+            recent_longest: ticks()
+                .map(|tick| Duration::from_nanos(tick.longest_ns))
+                .collect(),
             response_p50: quantile(|second| &second.response, 0.5),
             response_p99: quantile(|second| &second.response, 0.99),
             lag_p99: quantile(|second| &second.lag, 0.99),
@@ -327,6 +356,16 @@ impl Measurement {
         [&self.lag, &self.response, &self.service]
     }
 
+    /// Returns the values of these shares.
+    pub(crate) fn percentiles(&self, shares: &[f64]) -> Curves {
+        let of = |durations: &Durations| durations.quantiles(shares);
+        Curves {
+            lag: of(&self.lag),
+            response: of(&self.response),
+            service: of(&self.service),
+        }
+    }
+
     pub(crate) fn curves(&self) -> Curves {
         Curves {
             lag: self.lag.curve(),
@@ -340,11 +379,26 @@ impl Measurement {
     }
 }
 
+/// Returns the length of the slots of a run of about `planned` at this mean rate: 10 ms to 1 s, or longer beyond an hour.
+fn slot_ns(planned: Option<Duration>, per_second: Option<f64>) -> u64 {
+    let planned = planned.unwrap_or(Duration::ZERO);
+    let by_length_ns = nanos::of(planned) / FINE_SLOTS;
+    let by_rate_ns = match per_second {
+        Some(rate) => (SENDS_A_SLOT / rate * 1e9) as u64,
+        None => UNPACED_NS,
+    };
+    let least_ns = by_length_ns.max(by_rate_ns);
+    if let Some(fine_ns) = FINE_NS.into_iter().find(|width_ns| *width_ns >= least_ns) {
+        return fine_ns;
+    }
+    let seconds = planned.as_secs().saturating_add(1);
+    seconds.div_ceil(MAX_PLANNED).saturating_mul(SECOND_NS)
+}
+
 impl Slots {
-    fn new(planned: Duration) -> Slots {
-        let seconds = planned.as_secs().saturating_add(1);
+    fn new(width_ns: u64) -> Slots {
         Slots {
-            width_ns: seconds.div_ceil(MAX_PLANNED).saturating_mul(SECOND_NS),
+            width_ns,
             slots: Vec::new(),
             open: 0,
             response: Durations::new(),
@@ -354,7 +408,7 @@ impl Slots {
 
     /// Returns the slot of `at_ns`. If there would be too many, all become longer.
     fn at(&mut self, at_ns: u64) -> &mut Slot {
-        while at_ns / self.width_ns >= MAX_SLOTS {
+        while at_ns / self.width_ns >= self.most() {
             self.join();
         }
         let index = self.index(at_ns);
@@ -364,17 +418,25 @@ impl Slots {
         &mut self.slots[index]
     }
 
-    /// Joins every two slots into one.
+    /// Returns the maximum number of slots of this length. Responses may arrive long after the last scheduled time.
+    fn most(&self) -> u64 {
+        match self.width_ns < SECOND_NS {
+            true => 2 * FINE_SLOTS,
+            false => MAX_SLOTS,
+        }
+    }
+
+    /// Joins every two slots into one, or every five if only that divides a second.
     fn join(&mut self) {
-        let pairs = self.slots.chunks(2);
-        let joined = pairs.map(|pair| {
-            pair.iter()
-                .fold(Slot::default(), |one, other| one.with(other))
-        });
-        self.slots = joined.collect();
-        self.width_ns *= 2;
+        let joined = match self.width_ns {
+            20_000_000 | 200_000_000 => 5,
+            _ => 2,
+        };
+        let groups = self.slots.chunks(joined).map(Slot::joined);
+        self.slots = groups.collect();
+        self.width_ns *= joined as u64;
         // The times continue in the joined slot.
-        self.open /= 2;
+        self.open /= joined;
     }
 
     /// Returns the index of the slot of `at_ns`, after [`at`](Slots::at) has created it.
@@ -432,7 +494,7 @@ mod tests {
 
     /// One request every half second. Its response takes as many microseconds as its scheduled time has seconds.
     fn timeline(planned: Duration, seconds: u64) -> Timeline {
-        let mut slots = Slots::new(planned);
+        let mut slots = Slots::new(slot_ns(Some(planned), Some(2.0)));
         for half in 0..2 * seconds {
             let at_ns = half * SECOND_NS / 2;
             slots.at(at_ns).scheduled += 1;
@@ -484,6 +546,42 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn slots_are_as_short_as_length_and_rate_allow() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        for (planned, per_second, width_ms) in [
+            (Some(Duration::from_millis(500)), Some(10_000.0), 10),
+            (seconds(1), Some(1_000.0), 20),
+            (seconds(10), Some(1_000.0), 100),
+            (seconds(30), Some(1_000.0), 500),
+            (seconds(60), Some(1_000.0), 500),
+            (seconds(61), Some(1_000.0), 1_000),
+            (seconds(3_599), Some(1_000.0), 1_000),
+            (seconds(3_600), Some(1_000.0), 2_000),
+            // Few sends a slot would draw single requests.
+            (seconds(10), Some(50.0), 500),
+            (seconds(10), Some(2.0), 1_000),
+            (seconds(10), Some(0.0), 1_000),
+            (seconds(10), None, 100),
+            (None, None, 100),
+        ] {
+            let width_ns = slot_ns(planned, per_second);
+            assert_eq!(width_ns, width_ms * 1_000_000, "{planned:?} {per_second:?}");
+        }
+    }
+
+    #[test]
+    fn short_slots_that_become_too_many_are_joined_to_whole_seconds() {
+        let mut slots = Slots::new(10_000_000);
+        for tick in 0..600_u64 {
+            slots.at(tick * SECOND_NS / 10).sent += 1;
+        }
+        let timeline = slots.timeline();
+        assert_eq!(timeline.width, Duration::from_secs(1));
+        assert_eq!(timeline.slots.len(), 60);
+        assert!(timeline.slots.iter().all(|slot| slot.sent == 10));
     }
 
     #[test]

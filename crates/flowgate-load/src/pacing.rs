@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::{Window, nanos};
+use crate::report::{PacingMode, Window, nanos};
 use crate::spread::{Durations, Spread};
 
 /// Accuracy of the pacing.
@@ -37,8 +37,8 @@ pub struct Pacing {
     pub busiest: Vec<Busiest>,
     /// Shortest time that contains a number of sends, from 2 on: the *envelope*.
     ///
-    /// If the run has a window limit, one entry is for one send more than the window allows. Empty for a run without a
-    /// rate.
+    /// If the run has a window limit, one entry is for one send more than the window allows. A run without a rate has
+    /// entries for powers of 10 only.
     pub envelope: Vec<Cluster>,
 }
 
@@ -128,10 +128,15 @@ pub(crate) fn can_watch(window: &Window) -> bool {
 }
 
 impl Sends {
-    /// Creates it with or without an envelope, and with the entry that a window limit needs.
-    pub(crate) fn new(has_envelope: bool, window: Option<Window>) -> Sends {
-        let sizes = |decade: u64| [1, 2, 3, 5, 7].map(|digit| digit * 10_u64.pow(decade as u32));
-        let sizes = (0..6).flat_map(sizes).filter(|_| has_envelope);
+    /// Creates it with the entry that a window limit needs.
+    pub(crate) fn new(mode: PacingMode, window: Option<Window>) -> Sends {
+        // A run without a rate sends as fast as the machine can, and each entry costs time at each send.
+        let digits: &[u64] = match mode {
+            PacingMode::Hold | PacingMode::Under => &[1, 2, 3, 5, 7],
+            PacingMode::Unpaced => &[1],
+        };
+        let sizes = |decade| digits.iter().map(move |digit| digit * 10_u64.pow(decade));
+        let sizes = (0..6).flat_map(sizes);
         let beyond = window.filter(can_watch).map(|window| window.sends + 1);
         let sizes: BTreeSet<u64> = sizes.chain(beyond).filter(|&size| size > 1).collect();
         Sends {
@@ -264,7 +269,7 @@ mod tests {
             seed % below
         };
         for gap_ns in [0, 3_000_000, 40_000_000, 1_500_000_000] {
-            let mut sends = Sends::new(true, None);
+            let mut sends = Sends::new(PacingMode::Hold, None);
             let (mut at, mut sent) = (5, Vec::new());
             for index in 0..900 {
                 at += random(2 * gap_ns + 1);
@@ -290,7 +295,7 @@ mod tests {
         for sends in [1, 4, 5, 140_000] {
             let span = Duration::from_secs(60);
             let window = Window { sends, span };
-            let mut watched = Sends::new(true, Some(window));
+            let mut watched = Sends::new(PacingMode::Hold, Some(window));
             // The window is full repeatedly, and once a nanosecond too early.
             let mut at = 0;
             for round in 0..3 {
@@ -315,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_second_with_more_sends_than_are_remembered_at_first() {
-        let mut sends = Sends::new(true, None);
+        let mut sends = Sends::new(PacingMode::Hold, None);
         for index in 0..400_000_u64 {
             sends.push(index * 4_000, index * 4_000);
         }
@@ -330,7 +335,7 @@ mod tests {
     /// A full batch can split what two streams write concurrently.
     #[test]
     fn sends_that_come_in_the_wrong_order_happen_at_once() {
-        let mut sends = Sends::new(true, None);
+        let mut sends = Sends::new(PacingMode::Hold, None);
         for at in [10, 20, 10, 30] {
             sends.push(at, at);
         }
@@ -341,7 +346,7 @@ mod tests {
 
     #[test]
     fn an_even_rate_has_no_gap_errors() {
-        let mut sends = Sends::new(false, None);
+        let mut sends = Sends::new(PacingMode::Unpaced, None);
         assert_eq!(sends.pacing(), Pacing::default());
         for index in 0..10 {
             sends.push(
@@ -354,6 +359,11 @@ mod tests {
         assert_eq!(pacing.gap_error.p50, Duration::ZERO);
         assert_eq!(pacing.gap_error.max, Duration::from_nanos(200));
         assert_eq!(pacing.smallest_gap, Some(Duration::from_nanos(800)));
-        assert!(pacing.envelope.is_empty());
+        let sizes: Vec<u64> = pacing
+            .envelope
+            .iter()
+            .map(|cluster| cluster.sends)
+            .collect();
+        assert_eq!(sizes, [10]);
     }
 }

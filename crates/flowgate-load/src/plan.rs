@@ -10,7 +10,7 @@ use hyper::{Method, Request, Uri};
 
 use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
-use crate::report::{Asked, Guarantee, PacingMode};
+use crate::report::{Asked, Guarantee, MAX_ERROR_SHARE, PacingMode};
 use crate::target::Target;
 use flowgate_schedule::{Extent, Schedule};
 
@@ -76,6 +76,17 @@ pub struct Plan {
     pub connect: ConnectOptions,
     /// Maximum time of a request, until its response is complete (default: 10 s).
     pub timeout: Duration,
+    /// Maximum share of errors of a successful run, from 0 to 1 (default: 0.01).
+    ///
+    /// If more requests fail, the verdict is [`TooManyErrors`](crate::Verdict::TooManyErrors).
+    pub max_error_share: f64,
+    /// Time of sending before the run that is not counted (default: none).
+    ///
+    /// A warm-up sends as the run does from its start, again from the start if the run is shorter. Under a limiter, warm-up
+    /// and run together keep the limit.
+    pub warm_up: Duration,
+    /// Additional percentiles for the report, as shares from 0 to 1 (default: none).
+    pub percentiles: Vec<f64>,
     /// Number of sending threads. The default depends on the rate, with at most one per CPU.
     pub threads: Option<NonZeroUsize>,
 }
@@ -173,6 +184,9 @@ impl Plan {
             keep_alive: true,
             connect: ConnectOptions::default(),
             timeout: Duration::from_secs(10),
+            max_error_share: MAX_ERROR_SHARE,
+            warm_up: Duration::ZERO,
+            percentiles: Vec::new(),
             threads: None,
         }
     }
@@ -231,6 +245,7 @@ impl Pace {
                             per_second,
                         }),
                     window: None,
+                    max_error_share: MAX_ERROR_SHARE,
                 }
             }
             Pace::Under(limiter, _) => {
@@ -246,6 +261,7 @@ impl Pace {
                     burst: limiter.guarantee().map_or(1, |guarantee| guarantee.burst),
                     guarantee: limiter.guarantee(),
                     window: limiter.window(),
+                    max_error_share: MAX_ERROR_SHARE,
                 }
             }
             Pace::Unpaced(_) => Asked {
@@ -258,6 +274,7 @@ impl Pace {
                 burst: 1,
                 guarantee: None,
                 window: None,
+                max_error_share: MAX_ERROR_SHARE,
             },
         }
     }

@@ -142,6 +142,11 @@ impl Pool {
         }
     }
 
+    /// Forgets how many requests were in flight until now.
+    pub(crate) fn forget_peak(&self) {
+        self.peak_busy.set(self.busy.get());
+    }
+
     /// Returns the maximum number of requests that were in flight.
     pub(crate) fn peak_busy(&self) -> usize {
         self.peak_busy.get()

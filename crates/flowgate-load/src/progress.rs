@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::counts::ErrorCause;
+
 /// Progress of a run, reported about ten times per second and at the end.
 ///
 /// # Examples
@@ -27,6 +29,8 @@ use std::time::Duration;
 pub struct Progress {
     /// Time since the start of the run.
     pub elapsed: Duration,
+    /// Time until the run starts and requests are counted; zero after the warm-up.
+    pub warm_up_left: Duration,
     /// Planned duration, if it is known.
     pub planned: Option<Duration>,
     /// Planned number of requests, if it is known.
@@ -43,6 +47,10 @@ pub struct Progress {
     pub limited: u64,
     /// Number of error responses, and of requests without a response.
     pub failed: u64,
+    /// Causes of errors with their counts, in the order of a report.
+    pub errors: Vec<(ErrorCause, u64)>,
+    /// Whether more requests have failed than [`Plan::max_error_share`](crate::Plan::max_error_share) allows.
+    pub has_too_many_errors: bool,
     /// Number of requests skipped.
     pub skipped: u64,
     /// Number of requests in flight.
@@ -53,6 +61,8 @@ pub struct Progress {
     pub stalled: Duration,
     /// Number of requests sent per tenth of a second, the newest last; at most 600.
     pub recent: Vec<u64>,
+    /// Longest response time per tenth of a second, the newest last; at most 600. Zero without responses.
+    pub recent_longest: Vec<Duration>,
     /// Median response time of the last second; zero without responses.
     pub response_p50: Duration,
     /// 99th percentile of the response time of the last second.

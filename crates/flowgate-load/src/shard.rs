@@ -1,7 +1,6 @@
 //! One sending thread: opens its connections, sends its share of the requests, and waits for the responses.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout_at};
 
-use crate::connection::{Connection, Connector, Stamp, Trunk};
+use crate::connection::{Connection, Connector, Peer, Stamp, Trunk};
 use crate::dispatcher::{Dispatcher, Writes};
 use crate::engine::RunError;
 use crate::event::{Batch, Event, Journal, Outcome};
@@ -40,7 +39,7 @@ type Supply = (Rc<Trunk>, Option<Connection>);
 pub(crate) struct Part {
     pub(crate) plan: Arc<Plan>,
     pub(crate) connector: Connector,
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<Peer>,
     /// This thread is number `shard` of `shards`.
     pub(crate) shard: usize,
     pub(crate) shards: usize,
@@ -139,8 +138,8 @@ impl Part {
         for bunch in 0..places.div_ceil(streams) {
             let (turns, connector) = (turns.clone(), self.connector.clone());
             let trunk = Rc::new(match first.take() {
-                Some(first) => Trunk::beginning_with(first, connector, address),
-                None => Trunk::new(connector, address),
+                Some(first) => Trunk::beginning_with(first, connector, address.clone()),
+                None => Trunk::new(connector, address.clone()),
             });
             let places = streams.min(places - bunch * streams);
             opening.spawn_local(async move {
@@ -186,10 +185,11 @@ impl Part {
     }
 
     /// Connects to the target's first address that accepts a connection.
-    async fn reach(&self) -> Result<(SocketAddr, Connection), RunError> {
+    async fn reach(&self) -> Result<(Peer, Connection), RunError> {
         let mut refusal = RunError::Stopped;
-        for &address in &self.addresses {
-            match self.connector.open(address).await {
+        for address in &self.addresses {
+            let address = address.clone();
+            match self.connector.open(address.clone()).await {
                 Ok(connection) => return Ok((address, connection)),
                 Err(failure) => refusal = RunError::Connect { address, failure },
             }
@@ -212,7 +212,8 @@ impl Part {
             pool: pool.clone(),
             journal: journal.clone(),
         });
-        let writes = Rc::new(Writes::default());
+        let began = journal.start().checked_sub(plan.warm_up);
+        let writes = Rc::new(Writes::since(began.unwrap_or(journal.start())));
         let stamps: Vec<_> = (0..supplies.len())
             .map(|id| stamp(id, &pool, &journal, &writes))
             .collect();
@@ -235,9 +236,9 @@ impl Part {
             left: self.left.clone(),
             shared: shared.clone(),
             pacer,
-            writes,
+            writes: writes.clone(),
             stop: self.stop.clone(),
-            busy: Cell::new((journal.start(), journal.start())),
+            busy: Cell::new((writes.began, writes.began)),
         };
         // A separate task, because waking the root future of the runtime needs a system call, and waking a task does
         // not.
@@ -257,7 +258,9 @@ impl Part {
         drain(&pool, &self.stop).await;
 
         for (place, stamp) in pool.places().iter().zip(&stamps) {
-            if let Some(job) = place.abandon() {
+            if let Some(job) = place.abandon()
+                && journal.counts(job.scheduled)
+            {
                 journal.note(Event::Over {
                     scheduled_ns: journal.offset_ns(job.scheduled),
                     sent_ns: stamp.sent().map(|sent| journal.offset_ns(sent)),
@@ -278,14 +281,15 @@ fn stamp(id: usize, pool: &Rc<Pool>, journal: &Rc<Journal>, writes: &Rc<Writes>)
         let Some(job) = pool.place(id).current() else {
             return;
         };
-        let sent_ns = journal.offset_ns(sent);
-        journal.note(Event::Sent {
-            scheduled_ns: journal.offset_ns(job.scheduled),
-            sent_ns,
-        });
+        if journal.counts(job.scheduled) {
+            journal.note(Event::Sent {
+                scheduled_ns: journal.offset_ns(job.scheduled),
+                sent_ns: journal.offset_ns(sent),
+            });
+        }
         // A limiter counts from the end of the write. A delay of this thread during the write would otherwise shorten
         // the next gap.
-        writes.happened(journal.offset_ns(Instant::now()));
+        writes.happened(Instant::now());
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flowgate_chart::significant;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,11 @@ pub struct Spread {
     /// 90 % of the durations are at most this long.
     #[serde(rename = "p90_ns", with = "nanos")]
     pub p90: Duration,
+    /// 95 % of the durations are at most this long.
+    ///
+    /// It is zero in a report of a version without it.
+    #[serde(rename = "p95_ns", with = "nanos", default)]
+    pub p95: Duration,
     /// 99 % of the durations are at most this long.
     #[serde(rename = "p99_ns", with = "nanos")]
     pub p99: Duration,
@@ -53,17 +59,39 @@ pub struct Spread {
 impl Spread {
     /// Returns the quantiles and the maximum by name. A quantile is `None` if too few samples distinguish it from the
     /// maximum.
-    pub(crate) fn columns(&self) -> [(&'static str, Option<Duration>); 6] {
+    pub(crate) fn columns(&self) -> [(&'static str, Option<Duration>); 7] {
         let columns = [
-            ("p50", self.p50, 1),
-            ("p90", self.p90, 1),
-            ("p99", self.p99, 1),
-            ("p99.9", self.p999, 1_000),
-            ("p99.99", self.p9999, 10_000),
-            ("max", self.max, 1),
+            ("p50", self.p50, 0.5),
+            ("p90", self.p90, 0.9),
+            ("p95", self.p95, 0.95),
+            ("p99", self.p99, 0.99),
+            ("p99.9", self.p999, 0.999),
+            ("p99.99", self.p9999, 0.9999),
+            ("max", self.max, 0.0),
         ];
-        columns.map(|(name, value, samples)| (name, (self.samples >= samples).then_some(value)))
+        columns.map(|(name, value, share)| {
+            // A report of an older version lacks p95.
+            let is_measured = value > Duration::ZERO || self.p50.is_zero();
+            let is_shown = is_measured && self.distinguishes(share);
+            (name, is_shown.then_some(value))
+        })
     }
+
+    /// Returns whether there are samples enough to distinguish this quantile from the maximum. Up to 0.99, any are.
+    pub(crate) fn distinguishes(&self, share: f64) -> bool {
+        let least = if share > 0.99 {
+            (1.0 - share).recip()
+        } else {
+            1.0
+        };
+        // 1 - 0.999 is not exact.
+        self.samples as f64 >= least - 1e-6 * least
+    }
+}
+
+/// Returns the name of a percentile: `p99.5` for a share of 0.995.
+pub(crate) fn percentile_name(share: f64) -> String {
+    format!("p{}", significant(share * 100.0, 9))
 }
 
 /// One point of a distribution.
@@ -144,10 +172,23 @@ impl Durations {
             mean: Duration::from_nanos(self.0.mean() as u64),
             p50: self.at(0.5),
             p90: self.at(0.9),
+            p95: self.at(0.95),
             p99: self.at(0.99),
             p999: self.at(0.999),
             p9999: self.at(0.9999),
             max: Duration::from_nanos(self.0.max()),
+        }
+    }
+
+    /// Returns the values of these shares; empty without durations.
+    pub(crate) fn quantiles(&self, shares: &[f64]) -> Vec<Quantile> {
+        let quantile = |&share| Quantile {
+            share,
+            value: self.at(share),
+        };
+        match self.0.is_empty() {
+            true => Vec::new(),
+            false => shares.iter().map(quantile).collect(),
         }
     }
 

@@ -112,6 +112,12 @@ impl Slot {
         self.scheduled.abs_diff(self.sent)
     }
 
+    /// Joins consecutive slots into one.
+    pub(crate) fn joined(slots: &[Slot]) -> Slot {
+        let joined = |one: Slot, other| one.with(other);
+        slots.iter().fold(Slot::default(), joined)
+    }
+
     /// Joins two slots. The larger percentile of both is an upper bound of the joint percentile.
     pub(crate) fn with(&self, other: &Slot) -> Slot {
         Slot {

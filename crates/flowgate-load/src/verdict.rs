@@ -1,8 +1,9 @@
-//! Whether the rate was held or the rate limit kept, and if not, why not.
+//! Whether the rate was held or the rate limit kept, whether too many requests failed, and why.
 
 use std::fmt;
 use std::time::Duration;
 
+use crate::counts::{ErrorCause, RequestCounts};
 use crate::failure::Failure;
 use crate::report::{Asked, PacingMode, Report, text};
 
@@ -10,8 +11,10 @@ use crate::report::{Asked, PacingMode, Report, text};
 ///
 /// - *Rate held*: every scheduled request was sent on time, and the mean rate matches the target.
 /// - *Rate limit kept*: the sends never exceeded the rate.
+/// - *Too many errors*: the load was as requested, but more requests failed than allowed.
 ///
-/// `Display` writes the words alone: `RATE HELD`, `RATE NOT HELD`, `RATE LIMIT KEPT`, `RATE LIMIT NOT KEPT`, `UNPACED`.
+/// `Display` writes the words alone: `RATE HELD`, `RATE NOT HELD`, `RATE LIMIT KEPT`, `RATE LIMIT NOT KEPT`, `UNPACED`,
+/// `TOO MANY ERRORS`.
 ///
 /// # Examples
 ///
@@ -48,9 +51,14 @@ pub enum Verdict {
     RateLimitNotKept(Vec<Cause>),
     /// The run had no rate.
     Unpaced,
+    /// The load was as requested, but the share of errors exceeds [`Thresholds::error_share`].
+    ///
+    /// If the rate was not held or the rate limit not kept, those verdicts take precedence, and the errors are their last
+    /// cause.
+    TooManyErrors(Vec<Cause>),
 }
 
-/// Thresholds within which a rate counts as held.
+/// Thresholds within which a run is successful.
 ///
 /// # Examples
 ///
@@ -64,13 +72,18 @@ pub enum Verdict {
 /// # let schedule = Schedule::of(Quota::per_second(1000), 5)?;
 /// # let plan = Plan::new(Target::parse(&origin.url())?, schedule);
 /// let report = flowgate_load::run(plan, &Stop::new())?; // five requests, at 1000/s
-/// let Thresholds { rate_error, lag_p99 } = report.thresholds();
-/// assert_eq!((rate_error, lag_p99), (0.001, Duration::from_millis(1)));
+/// let Thresholds { rate_error, lag_p99, error_share } = report.thresholds();
+/// // Two sends that are up to 1 ms late change a mean over 4 ms by up to 25 %.
+/// assert_eq!((rate_error, lag_p99), (0.25, Duration::from_millis(1)));
+/// assert_eq!(error_share, 0.01);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Maximum relative difference between the achieved rate and the target: 0.001.
+    /// Maximum relative difference between the achieved rate and the target.
+    ///
+    /// It is 0.001, or more in a short run. The first and the last send may be late by `lag_p99`. In a short run, that alone changes the mean rate by more than
+    /// 0.001, so the maximum is `lag_p99` as a share of the time that the sends should have taken.
     ///
     /// Only a constant rate is judged by it. Other rates are held if every request was sent on time.
     pub rate_error: f64,
@@ -78,9 +91,12 @@ pub struct Thresholds {
     ///
     /// It is one [interval](crate::Schedule::interval), but at least 1 ms.
     pub lag_p99: Duration,
+    /// Maximum share of [errors](crate::RequestCounts::errors), from 0 to 1:
+    /// [`Asked::max_error_share`](crate::Asked::max_error_share).
+    pub error_share: f64,
 }
 
-/// Reason why a rate was not held, or a rate limit not kept.
+/// Reason for a failed verdict.
 ///
 /// # Examples
 ///
@@ -162,6 +178,17 @@ pub enum Cause {
         /// Maximum relative difference.
         limit: f64,
     },
+    /// Too many requests failed.
+    Errors {
+        /// Number of errors.
+        errors: u64,
+        /// Number of requests that were sent, or failed before.
+        tried: u64,
+        /// Most frequent cause.
+        commonest: ErrorCause,
+        /// Maximum share of errors.
+        limit: f64,
+    },
 }
 
 impl Verdict {
@@ -175,7 +202,9 @@ impl Verdict {
     /// ```
     pub fn causes(&self) -> &[Cause] {
         match self {
-            Verdict::RateNotHeld(causes) | Verdict::RateLimitNotKept(causes) => causes,
+            Verdict::RateNotHeld(causes)
+            | Verdict::RateLimitNotKept(causes)
+            | Verdict::TooManyErrors(causes) => causes,
             Verdict::RateHeld | Verdict::RateLimitKept | Verdict::Unpaced => &[],
         }
     }
@@ -183,11 +212,34 @@ impl Verdict {
 
 /// Judges a report by its numbers alone.
 pub(crate) fn judge(report: &Report) -> Verdict {
-    match report.asked.mode {
+    let mut verdict = match report.asked.mode {
         PacingMode::Hold => held(report),
         PacingMode::Under => under(report),
         PacingMode::Unpaced => Verdict::Unpaced,
+    };
+    let Some(errors) = too_many_errors(&report.counts, report.asked.max_error_share) else {
+        return verdict;
+    };
+    match &mut verdict {
+        Verdict::RateNotHeld(causes) | Verdict::RateLimitNotKept(causes) => causes.push(errors),
+        _ => verdict = Verdict::TooManyErrors(vec![errors]),
     }
+    verdict
+}
+
+/// Returns the cause, if the share of errors exceeds `limit`.
+pub(crate) fn too_many_errors(counts: &RequestCounts, limit: f64) -> Option<Cause> {
+    let commonest = counts.errors_by_cause().into_iter();
+    let (commonest, _) = commonest.max_by_key(|(_, count)| *count)?;
+    counts
+        .error_share()
+        .is_some_and(|share| share > limit)
+        .then(|| Cause::Errors {
+            errors: counts.errors(),
+            tried: counts.tried(),
+            commonest,
+            limit,
+        })
 }
 
 fn held(report: &Report) -> Verdict {
@@ -290,6 +342,7 @@ impl fmt::Display for Verdict {
             Verdict::RateLimitKept => "RATE LIMIT KEPT",
             Verdict::RateLimitNotKept(_) => "RATE LIMIT NOT KEPT",
             Verdict::Unpaced => "UNPACED",
+            Verdict::TooManyErrors(_) => "TOO MANY ERRORS",
         })
     }
 }
@@ -340,9 +393,19 @@ impl fmt::Display for Cause {
             ),
             Cause::Rate { error, limit } => write!(
                 f,
-                "rate off by {}, more than {} %",
+                "rate off by {}, more than {}",
                 text::percent(error),
-                limit * 100.0
+                text::share(limit)
+            ),
+            Cause::Errors {
+                errors,
+                tried,
+                commonest,
+                limit,
+            } => write!(
+                f,
+                "{errors} of {tried} requests failed ({commonest}), more than {}",
+                text::share(limit)
             ),
         }
     }

@@ -71,6 +71,9 @@ impl Worker {
     /// Records that a request is complete.
     fn take_down(&self, job: Job, outcome: Result<Answer, Failure>) {
         let journal = &self.shared.journal;
+        if !journal.counts(job.scheduled) {
+            return;
+        }
         journal.note(Event::Over {
             scheduled_ns: journal.offset_ns(job.scheduled),
             sent_ns: self.stamp.sent().map(|sent| journal.offset_ns(sent)),
@@ -108,7 +111,9 @@ impl Worker {
                         // While the request waits for a stream, there is nothing to resend.
                         if self.stamp.sent().is_some() {
                             self.stamp.again();
-                            self.shared.journal.note(Event::Resent);
+                            if self.shared.journal.counts(job.scheduled) {
+                                self.shared.journal.note(Event::Resent);
+                            }
                         }
                     }
                     outcome => return outcome,

@@ -44,6 +44,29 @@ impl Allowance {
         }
     }
 
+    /// Returns what is allowed if the limiter's clock is off by up to `tolerance_ns`.
+    pub(crate) fn tolerating(self, tolerance_ns: f64) -> Self {
+        match self {
+            Self::Bucket { burst, rate } => Self::Bucket {
+                burst: burst + rate * tolerance_ns,
+                rate,
+            },
+            Self::Every { limit, window } => Self::Every {
+                limit,
+                window: (window - tolerance_ns).max(0.0),
+            },
+            Self::Each {
+                limit,
+                window,
+                less,
+            } => Self::Each {
+                limit,
+                window: (window - tolerance_ns).max(0.0),
+                less,
+            },
+        }
+    }
+
     /// Returns what the detected limit allows.
     pub(crate) fn of_fit(fit: &Fit) -> Self {
         match fit.model {
@@ -182,6 +205,34 @@ pub(crate) fn envelope(evidence: &Evidence) -> Vec<EnvelopePoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// nginx counts in milliseconds: at 10/s, two requests may be 99 ms apart.
+    #[test]
+    fn what_a_tick_of_the_server_explains_is_allowed() {
+        use crate::conclusion::is_over;
+        use crate::{Advertised, Observation, ProbeOutcome};
+        let at = |at_us: u64| Observation {
+            sent_ns: at_us * 1_000,
+            answered_ns: at_us * 1_000,
+            connection: 0,
+            key: 0,
+            outcome: ProbeOutcome::Admitted,
+            advertised: Advertised::default(),
+        };
+        let is_over = |expected: &str, seen: &[Observation], tolerance_ns: f64| {
+            let allowed = Allowance::of_expected(expected.parse().unwrap());
+            let worst = allowed.tolerating(tolerance_ns).worst(&Evidence::of(seen));
+            is_over(&worst.unwrap())
+        };
+        let pair = [at(0), at(99_100)];
+        assert!(is_over("10/s burst 1", &pair, 0.0));
+        assert!(!is_over("10/s burst 1", &pair, 1e6));
+        assert!(is_over("10/s burst 1", &[at(0), at(98_900)], 1e6));
+        let window = [at(0), at(10), at(999_500)];
+        assert!(is_over("sliding 2/s", &window, 0.0));
+        assert!(!is_over("sliding 2/s", &window, 1e6));
+        assert!(is_over("sliding 2/s", &[at(0), at(10), at(998_500)], 1e6));
+    }
 
     #[test]
     fn c1_an_expected_limit_in_units_allows_as_many_requests_as_one_without() {

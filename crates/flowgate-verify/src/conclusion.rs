@@ -154,6 +154,29 @@ pub(crate) fn is_over(worst: &Worst) -> bool {
     worst.admitted as f64 > worst.allowed + 1e-6
 }
 
+/// Removes what may only seem so if too many requests failed: a failed request was neither admitted nor refused, and what
+/// a limiter admits later depends on which.
+pub(crate) fn retain_certain(defects: &mut Vec<Defect>) {
+    defects.retain(|defect| {
+        matches!(
+            defect,
+            Defect::OverAdmission { .. }
+                | Defect::EarlyRetryAfter { .. }
+                | Defect::WrongRemaining { .. }
+                | Defect::Failures { .. }
+        )
+    });
+}
+
+/// Compares the findings with the expected limit, if too many requests failed to know the limiter.
+pub(crate) fn verdict_despite_failures(defects: &[Defect], trouble: String) -> ExpectedVerdict {
+    let reasons: Vec<String> = defects.iter().filter_map(breach).collect();
+    match reasons.is_empty() {
+        true => ExpectedVerdict::Undecided(trouble),
+        false => ExpectedVerdict::Differs(reasons),
+    }
+}
+
 /// Compares the findings with the expected limit. `trouble` is why nothing was detected.
 pub(crate) fn verdict(
     expected: ExpectedLimit,
@@ -214,10 +237,10 @@ pub(crate) fn verdict(
 fn breach(defect: &Defect) -> Option<String> {
     match defect {
         Defect::OverAdmission { worst } => Some(format!(
-            "{} requests were admitted within {} s, {:.1} allowed",
+            "{} requests were admitted within {} s, {} allowed",
             worst.admitted,
             four_digits(worst.interval),
-            worst.allowed
+            worst.allowed_whole()
         )),
         Defect::Race { admitted, allowed } => Some(format!(
             "{admitted} concurrent requests were admitted, {allowed} allowed"

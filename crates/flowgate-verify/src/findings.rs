@@ -312,6 +312,48 @@ pub enum Defect {
     },
 }
 
+impl Defect {
+    /// Names of all defects.
+    pub const NAMES: [&'static str; 11] = [
+        "race",
+        "nodes",
+        "multiple-of-expected",
+        "late-reset",
+        "early-retry-after",
+        "wrong-remaining",
+        "over-admission",
+        "under-admission",
+        "collapse",
+        "ban",
+        "failures",
+    ];
+
+    /// Returns the name of the defect, as in JSON.
+    ///
+    /// ```
+    /// use flowgate_verify::Defect;
+    ///
+    /// assert_eq!(Defect::Ban { after_refusals: 7 }.name(), "ban");
+    /// assert!(Defect::NAMES.contains(&"ban"));
+    /// ```
+    pub fn name(&self) -> &'static str {
+        let index = match self {
+            Self::Race { .. } => 0,
+            Self::Nodes { .. } => 1,
+            Self::MultipleOfExpected { .. } => 2,
+            Self::LateReset { .. } => 3,
+            Self::EarlyRetryAfter { .. } => 4,
+            Self::WrongRemaining { .. } => 5,
+            Self::OverAdmission { .. } => 6,
+            Self::UnderAdmission { .. } => 7,
+            Self::Collapse { .. } => 8,
+            Self::Ban { .. } => 9,
+            Self::Failures { .. } => 10,
+        };
+        Self::NAMES[index]
+    }
+}
+
 /// Expected limit, and whether the limiter matches it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judgement {

@@ -63,7 +63,10 @@ impl<'a, S: ProbeSubject> Inquiry<'a, S> {
 
     pub(crate) fn requests_left(&self) -> u64 {
         let asked = self.record.len() as u64;
-        self.budget.requests.saturating_sub(asked)
+        match self.subject.has_ended() {
+            true => 0,
+            false => self.budget.requests.saturating_sub(asked),
+        }
     }
 
     pub(crate) fn end_ns(&self) -> u64 {
@@ -72,7 +75,10 @@ impl<'a, S: ProbeSubject> Inquiry<'a, S> {
     }
 
     pub(crate) fn time_left_ns(&self) -> u64 {
-        self.end_ns().saturating_sub(self.now_ns())
+        match self.subject.has_ended() {
+            true => 0,
+            false => self.end_ns().saturating_sub(self.now_ns()),
+        }
     }
 
     /// Returns the median of the last 100 response times, in nanoseconds, at least 1.

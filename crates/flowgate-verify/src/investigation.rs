@@ -1,7 +1,11 @@
+use std::time::Duration;
+
 use fastrand::Rng;
 
-use crate::allowance::envelope;
-use crate::conclusion::{FAILURES, allowance, by_expected, seen, verdict};
+use crate::allowance::{Allowance, envelope};
+use crate::conclusion::{
+    FAILURES, allowance, by_expected, retain_certain, seen, verdict, verdict_despite_failures,
+};
 use crate::detect::detect;
 use crate::evidence::Evidence;
 use crate::forecast::{Forecast, forecast};
@@ -46,6 +50,7 @@ pub struct Investigation {
     keys: u32,
     connections: u32,
     budget: Budget,
+    tolerance: Duration,
     seed: u64,
 }
 
@@ -65,6 +70,7 @@ impl Investigation {
             keys: 1,
             connections: 32,
             budget: Budget::default(),
+            tolerance: Duration::ZERO,
             seed: 0,
         }
     }
@@ -95,6 +101,19 @@ impl Investigation {
     pub fn budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
         self
+    }
+
+    /// Sets by how much the limiter's clock may be off the expected limit (default: 0).
+    ///
+    /// A limiter that counts in milliseconds needs 1 ms. Only over-admission beyond this tolerance is a defect.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: Duration) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    fn tolerance_ns(&self) -> f64 {
+        self.tolerance.as_nanos() as f64
     }
 
     /// Sets the seed of random streams (default: 0).
@@ -163,13 +182,24 @@ impl Investigation {
         // Parameters that are inconsistent with the responses prove no violation.
         let known = best.filter(|_| detected.kind != DetectedKind::Unknown);
         let worst = allowance(self.expected, known).and_then(|allowed| allowed.worst(&evidence));
+        let tolerated = |expected| Allowance::of_expected(expected).tolerating(self.tolerance_ns());
+        let beyond = self
+            .expected
+            .and_then(|expected| tolerated(expected).worst(&evidence));
         defects.extend(seen(&truth, &found.steady, failed, record.len() as u64));
+        let is_failing = failed as f64 > FAILURES * record.len() as f64;
+        if is_failing {
+            retain_certain(&mut defects);
+        }
         let expected = self.expected.map(|expected| {
-            defects.extend(by_expected(expected, &detected, worst));
-            let failing = failed as f64 > FAILURES * record.len() as f64;
-            let trouble = failing.then(|| format!("{failed} of {} failed", record.len()));
-            let trouble = trouble.or(found.trouble);
-            let verdict = verdict(expected, &detected, &defects, trouble.as_deref());
+            defects.extend(by_expected(expected, &detected, beyond));
+            let verdict = if is_failing {
+                retain_certain(&mut defects);
+                let trouble = format!("{failed} of {} requests failed", record.len());
+                verdict_despite_failures(&defects, trouble)
+            } else {
+                verdict(expected, &detected, &defects, found.trouble.as_deref())
+            };
             Judgement {
                 limit: expected,
                 verdict,

@@ -55,6 +55,13 @@ pub trait ProbeSubject {
         let _ = end_ns;
     }
 
+    /// Returns whether nothing is sent any more. The investigation then ends with what it knows.
+    ///
+    /// The default returns `false`.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// Sends the probes of `batch`, waits for the responses, and returns them in the order of sending.
     ///
     /// If a probe's time has passed, or its connection is busy, the probe is sent as soon as possible. If that is after

@@ -93,6 +93,13 @@ impl fmt::Display for DetectedAlgorithm {
     }
 }
 
+impl Worst {
+    /// Returns how many whole requests are allowed.
+    pub(crate) fn allowed_whole(&self) -> u64 {
+        (self.allowed + 1e-6).floor() as u64
+    }
+}
+
 impl fmt::Display for Worst {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -101,13 +108,14 @@ impl fmt::Display for Worst {
             allowed,
             at,
         } = self;
-        let allowed_whole = (allowed + 1e-6).floor();
+        let allowed_whole = self.allowed_whole();
         write!(
             f,
-            "{interval:.3} s: {admitted} admitted, {allowed_whole:.0} allowed, from t = {at:.3} s"
+            "{interval:.3} s: {admitted} admitted, {allowed_whole} allowed, from t = {at:.3} s"
         )?;
         let over = *admitted as f64 / allowed - 1.0;
-        if over > 1e-9 {
+        // Less would be printed as 0.0 %.
+        if over >= 0.0005 {
             write!(f, "; over by {:.1} %", 100.0 * over)?;
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! The arguments about connections.
 
+use std::net::Ipv6Addr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use flowgate_load::{HttpVersion, MAX_CONNECTIONS, Plan, Trust};
+use flowgate_load::{HttpVersion, MAX_CONNECTIONS, Plan, Trust, Via};
 
 use super::duration;
 use crate::exit::Refusal;
@@ -59,6 +60,15 @@ pub(crate) struct Connecting {
     #[arg(long, conflicts_with = "http2")]
     disable_keepalive: bool,
 
+    /// Connect to the Unix socket FILE; the URL still names the host
+    #[cfg(unix)]
+    #[arg(long, value_name = "FILE", conflicts_with = "connect_to")]
+    unix_socket: Option<PathBuf>,
+
+    /// Connect to this host and port; the URL still names the host
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
+    connect_to: Option<Via>,
+
     #[command(flatten)]
     pub(crate) certificates: Certificates,
 
@@ -80,7 +90,7 @@ pub(crate) struct Certificates {
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
 
-    /// Trust only the authorities in FILE (PEM)
+    /// Trust only the certificates in FILE (PEM), as curl does
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
 }
@@ -102,6 +112,19 @@ impl Connecting {
         self.certificates.cacert.as_deref()
     }
 
+    /// Returns whether a server is given that a URL cannot name.
+    pub(crate) fn has_via(&self) -> bool {
+        self.via().is_some()
+    }
+
+    fn via(&self) -> Option<Via> {
+        #[cfg(unix)]
+        if let Some(path) = &self.unix_socket {
+            return Some(Via::Socket(path.clone()));
+        }
+        self.connect_to.clone()
+    }
+
     /// Applies the options to the plan.
     pub(crate) fn apply(self, plan: &mut Plan) -> Result<(), Refusal> {
         if self.streams.is_some() && !self.http2 {
@@ -116,11 +139,41 @@ impl Connecting {
             false => HttpVersion::Http1,
         };
         plan.connect.timeout = self.timeout;
+        plan.connect.via = self.via();
         plan.connect.trust = self.certificates.trust();
         plan.timeout = self.timeout;
         plan.keep_alive = !self.disable_keepalive;
         plan.threads = self.threads;
         Ok(())
+    }
+}
+
+/// Parses `HOST:PORT`, or `[ADDRESS]:PORT` with an IPv6 address. Also accepts curl's form with an empty first pair.
+fn host_and_port(text: &str) -> Result<Via, String> {
+    const EXAMPLE: &str = "write 127.0.0.1:8080";
+    let text = text.trim();
+    let text = text.strip_prefix("::").unwrap_or(text);
+    let wrong = || format!("not a host and port: {EXAMPLE}");
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port = match port.parse() {
+        Ok(port) if port > 0 => port,
+        _ => return Err(format!("{port:?} is not a port from 1 to 65535: {EXAMPLE}")),
+    };
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    match bare {
+        Some(address) if address.parse::<Ipv6Addr>().is_ok() => Ok(Via::Host {
+            host: address.to_owned(),
+            port,
+        }),
+        None if !host.is_empty() && !host.contains([':', '/', '[', ']', '@', ' ']) => {
+            Ok(Via::Host {
+                host: host.to_owned(),
+                port,
+            })
+        }
+        _ => Err(wrong()),
     }
 }
 
@@ -142,4 +195,39 @@ fn number(text: &str, most: usize, example: usize) -> Result<NonZeroUsize, Strin
         _ => None,
     }
     .ok_or_else(|| format!("not a whole number from 1 to {most}: write {example}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_and_a_port_replace_those_of_the_url() {
+        for (text, expected) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            (" example.org:443 ", "example.org:443"),
+            ("[::1]:80", "[::1]:80"),
+            // As in curl, for any host and port of the URL.
+            ("::localhost:80", "localhost:80"),
+            ("::[::1]:80", "[::1]:80"),
+        ] {
+            assert_eq!(host_and_port(text).unwrap().to_string(), expected);
+        }
+        for text in [
+            "",
+            "h",
+            ":80",
+            "h:",
+            "h:0",
+            "h:65536",
+            "h:x",
+            "a:1:b:2",
+            "http://h:80",
+            "[x]:1",
+            "::1:80:",
+        ] {
+            let error = host_and_port(text).unwrap_err();
+            assert!(error.ends_with(": write 127.0.0.1:8080"), "{text}: {error}");
+        }
+    }
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use flowgate_load::{Report, Spread};
+use flowgate_chart::significant;
+use flowgate_load::{Quantile, Report, Spread};
 
-use super::rate;
+use super::{percentile, rate};
 use crate::figure;
 
 /// A condition under which a run fails: `METRIC OP VALUE`.
@@ -18,7 +19,7 @@ pub(crate) struct Gate {
     limit: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Metric {
     Time(Which, Point),
     Rate,
@@ -35,15 +36,18 @@ enum Which {
 }
 
 /// A point of a distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Point {
     P50,
     P90,
+    P95,
     P99,
     P999,
     P9999,
     Max,
     Mean,
+    /// One of `--percentiles`, as a share.
+    Own(f64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +65,7 @@ enum Relation {
     AtMost,
 }
 
-const METRICS: &str = "p50, p90, p99, p99.9, p99.99, max, mean (also service.p99, lag.p99), \
+const METRICS: &str = "p50, p90, p95, p99, p99.9, p99.99, max, mean (also service.p99, lag.p99), \
                        rate, err, limited, skipped, sent";
 
 /// Parses a condition.
@@ -120,11 +124,15 @@ fn read_metric(name: &str) -> Option<Metric> {
     let point = match point {
         "p50" => Point::P50,
         "p90" => Point::P90,
+        "p95" => Point::P95,
         "p99" => Point::P99,
         "p99.9" => Point::P999,
         "p99.99" => Point::P9999,
         "max" => Point::Max,
         "mean" => Point::Mean,
+        own if own.strip_prefix('p').and_then(percentile::share).is_some() => {
+            Point::Own(percentile::share(&own[1..])?)
+        }
         _ => {
             return match name {
                 "rate" => Some(Metric::Rate),
@@ -145,7 +153,7 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
         Metric::Rate => rate::parse(text)
             .map(|rate| rate.count() as f64 / rate.period().as_secs_f64())
             .map_err(|error| format!("{text:?}: {error}")),
-        Metric::Share(_) => read_share(text),
+        Metric::Share(_) => share(text).map_err(|error| format!("{text:?} is {error}")),
         Metric::Sent => match text.parse::<u64>() {
             Ok(count) => Ok(count as f64),
             Err(_) => Err(format!("{text:?} is not a count: write 1000")),
@@ -177,14 +185,26 @@ pub(super) fn read_time(text: &str) -> Result<f64, String> {
     Ok(number * unit_ns)
 }
 
-/// Parses a share such as `0.1%` or `0.001`.
-pub(super) fn read_share(text: &str) -> Result<f64, String> {
+/// Parses a share from 0 to 1, or from 0% to 100%.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     text.parse::<flowgate_sim::Share>()
         .map(flowgate_sim::Share::get)
-        .map_err(|_| format!("{text:?} is not a share: write 0.1%, or 0.001"))
+        .map_err(|_| "not a share: write 0.1%, or 0.001".to_owned())
 }
 
 impl Gate {
+    /// Returns a message if the condition is about a percentile that is not among these shares.
+    pub(crate) fn lacks(&self, shares: &[f64]) -> Option<String> {
+        match self.metric {
+            Metric::Time(_, Point::Own(share)) if !shares.contains(&share) => Some(format!(
+                "--fail-if {}: write --percentiles {}, too",
+                self.text,
+                significant(share * 100.0, 9)
+            )),
+            _ => None,
+        }
+    }
+
     /// Returns the measured value if the condition is true, or if nothing was measured.
     pub(crate) fn failure(&self, report: &Report) -> Option<String> {
         let Some(value) = self.metric.of(report) else {
@@ -213,12 +233,13 @@ impl Metric {
         let counts = &report.counts;
         match self {
             Metric::Time(which, point) => {
-                let spread = match which {
-                    Which::Response => &report.response,
-                    Which::Service => &report.service,
-                    Which::Lag => &report.lag,
+                let (spread, own) = match which {
+                    Which::Response => (&report.response, &report.percentiles.response),
+                    Which::Service => (&report.service, &report.percentiles.service),
+                    Which::Lag => (&report.lag, &report.percentiles.lag),
                 };
-                (spread.samples > 0).then(|| point.of(spread).as_nanos() as f64)
+                let value = point.of(spread, own).filter(|_| spread.samples > 0)?;
+                Some(value.as_nanos() as f64)
             }
             Metric::Rate => report.achieved(),
             Metric::Share(share) => {
@@ -236,16 +257,18 @@ impl Metric {
 }
 
 impl Point {
-    fn of(self, spread: &Spread) -> Duration {
-        match self {
+    fn of(self, spread: &Spread, own: &[Quantile]) -> Option<Duration> {
+        Some(match self {
             Point::P50 => spread.p50,
             Point::P90 => spread.p90,
+            Point::P95 => spread.p95,
             Point::P99 => spread.p99,
             Point::P999 => spread.p999,
             Point::P9999 => spread.p9999,
             Point::Max => spread.max,
             Point::Mean => spread.mean,
-        }
+            Point::Own(share) => own.iter().find(|own| own.share == share)?.value,
+        })
     }
 }
 
@@ -262,11 +285,13 @@ impl fmt::Display for Metric {
         let point = match point {
             Point::P50 => "p50",
             Point::P90 => "p90",
+            Point::P95 => "p95",
             Point::P99 => "p99",
             Point::P999 => "p99.9",
             Point::P9999 => "p99.99",
             Point::Max => "max",
             Point::Mean => "mean",
+            Point::Own(share) => &format!("p{}", significant(share * 100.0, 9)),
         };
         let which = match which {
             Which::Response => "response",
@@ -320,6 +345,18 @@ mod tests {
                 Relation::Above,
                 60e9,
             ),
+            (
+                "p95>1ms",
+                Metric::Time(Which::Response, Point::P95),
+                Relation::Above,
+                1e6,
+            ),
+            (
+                "lag.p99.5>1ms",
+                Metric::Time(Which::Lag, Point::Own(0.995)),
+                Relation::Above,
+                1e6,
+            ),
             ("rate<990", Metric::Rate, Relation::Below, 990.0),
             ("rate<990/s", Metric::Rate, Relation::Below, 990.0),
             ("rate<1.5k", Metric::Rate, Relation::Below, 1500.0),
@@ -352,12 +389,26 @@ mod tests {
     }
 
     #[test]
+    fn a_percentile_must_be_in_the_report() {
+        let gate = parse("p99.5>50ms").unwrap();
+        let missing = gate.lacks(&[0.5, 0.99]);
+        let expected = "--fail-if p99.5>50ms: write --percentiles 99.5, too";
+        assert_eq!(missing.as_deref(), Some(expected));
+        assert_eq!(gate.lacks(&percentile::parse("99.5").unwrap()), None);
+        assert_eq!(parse("p95>50ms").unwrap().lacks(&[]), None);
+    }
+
+    #[test]
     fn what_is_no_condition_says_what_to_type() {
         for (text, expected) in [
             ("", "write METRIC>VALUE"),
             ("p99", "write METRIC>VALUE"),
             ("p99=50ms", "write METRIC>VALUE"),
-            ("p95>50ms", "\"p95\" is not a metric: write one of p50, p90"),
+            (
+                "p100>50ms",
+                "\"p100\" is not a metric: write one of p50, p90",
+            ),
+            ("p>50ms", "\"p\" is not a metric"),
             (">5", "\"\" is not a metric"),
             ("lag>5ms", "\"lag\" is not a metric"),
             ("server.p99>5ms", "\"server.p99\" is not a metric"),

@@ -95,8 +95,8 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         "proxies are not supported: remove it",
     ),
     (
-        &["--unix-socket", "--vsock-addr"],
-        "only TCP is supported: write a URL with host and port",
+        &["--vsock-addr"],
+        "write a URL with host and port, or --unix-socket FILE",
     ),
     (
         &["--cert", "--key"],
@@ -139,6 +139,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         &["--ramp-up", "--ramp"],
         "write -q 0:1000 -z 30s for a ramp from 0 to 1000/s in 30 s",
     ),
+    (&["--warmup", "--warm"], "write --warm-up 5s"),
     (
         &["--threshold", "--thresholds"],
         "write --fail-if 'p99>50ms'",
@@ -228,7 +229,6 @@ pub(crate) fn misread(arguments: &[String]) -> Option<String> {
         if let Some(file) = body.and_then(|text| text.strip_prefix('@')) {
             let file = match file {
                 "" => "FILE",
-                "-" => "/dev/stdin",
                 file => file,
             };
             answers.push(format!(
@@ -329,7 +329,7 @@ mod tests {
             ("-rate 5 http://h/", "two dashes"),
             ("-d @file -m POST http://h/", "write -D file (or"),
             ("-d@a.json http://h/", "write -D a.json (or"),
-            ("-d @- http://h/", "write -D /dev/stdin"),
+            ("-d @- http://h/", "write -D - (or"),
             ("-d @", "write -D FILE"),
         ] {
             let answer = ask(line).unwrap_or_default();

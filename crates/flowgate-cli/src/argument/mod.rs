@@ -1,12 +1,15 @@
 //! Parsers of argument values, and groups of related arguments.
 
 pub(crate) mod cap;
+pub(crate) mod command_line;
 pub(crate) mod connecting;
 pub(crate) mod duration;
 pub(crate) mod gate;
 pub(crate) mod habit;
 mod header;
+pub(crate) mod input;
 pub(crate) mod output;
+pub(crate) mod percentile;
 mod plan;
 pub(crate) mod profile;
 pub(crate) mod rate;

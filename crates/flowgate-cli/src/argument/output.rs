@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::gate::{self, Gate};
+use super::percentile;
+use crate::exit::Refusal;
 use crate::reports::Destinations;
 
 /// Destinations of the report.
@@ -26,6 +28,29 @@ pub(crate) struct Output {
     /// Write the report as a page with charts
     #[arg(long, value_name = "FILE", value_parser = file)]
     html: Option<PathBuf>,
+
+    /// Write a line of JSON per request
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    log: Option<PathBuf>,
+
+    /// Report these percentiles of the durations: 50,95,99.9
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_parser = percentiles,
+        allow_hyphen_values = true,
+    )]
+    percentiles: Option<Percentiles>,
+
+    /// Exit with 5 if more than this share of the requests fails: 5%, 0.05, 100%
+    #[arg(
+        long,
+        value_name = "SHARE",
+        default_value = "1%",
+        value_parser = gate::share,
+        allow_hyphen_values = true,
+    )]
+    pub(crate) max_errors: f64,
 
     /// Exit with 3 if this is true: 'p99>50ms', 'err>0.1%', 'rate<990'; repeatable
     #[arg(long, value_name = "CONDITION", value_parser = gate::parse)]
@@ -55,8 +80,33 @@ impl Output {
             json,
             csv: self.csv.take(),
             html: self.html.take(),
+            log: self.log.take(),
         }
     }
+
+    /// Returns the percentiles of the report, as shares.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a condition is about a percentile that is not one of them.
+    pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
+        let listed = self
+            .percentiles
+            .clone()
+            .map_or(Vec::new(), |listed| listed.0);
+        match self.fail_if.iter().find_map(|gate| gate.lacks(&listed)) {
+            Some(missing) => Err(Refusal::usage(missing)),
+            None => Ok(listed),
+        }
+    }
+}
+
+/// Percentiles, as shares.
+#[derive(Clone, Debug)]
+struct Percentiles(Vec<f64>);
+
+fn percentiles(text: &str) -> Result<Percentiles, String> {
+    percentile::parse(text).map(Percentiles)
 }
 
 /// Parses a path. Rejects a URL, which follows a flag whose value is missing.

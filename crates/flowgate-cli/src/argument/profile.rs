@@ -1,7 +1,5 @@
 //! The arguments that define a schedule: rate, duration and shape.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +7,7 @@ use clap::Args;
 use flowgate::Quota;
 use flowgate_load::{Extent, Late, Pace, PacingLimiter, ReplayError, Schedule, ScheduleError};
 
-use super::{duration, plan, rate};
+use super::{duration, input, plan, rate};
 use crate::exit::Refusal;
 
 /// Default duration of a run.
@@ -53,6 +51,15 @@ pub(crate) struct Profile {
         allow_hyphen_values = true,
     )]
     requests: Option<u64>,
+
+    /// Send for TIME before the run, without counting those requests
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration::parse,
+        allow_hyphen_values = true,
+    )]
+    warm_up: Option<Duration>,
 
     /// Run rates in sequence: '30s@50,1m@200,10s@200:1000'; rate 0 is a pause
     #[arg(
@@ -99,7 +106,7 @@ pub(crate) struct Profile {
     )]
     seed: Option<u64>,
 
-    /// Send at the times in FILE: one per line, in seconds since the start
+    /// Send at the times in FILE: one per line, in seconds since the start; - is stdin
     #[arg(
         long,
         value_name = "FILE",
@@ -145,6 +152,11 @@ impl Profile {
     /// Returns the input file, if there is one.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.replay.as_deref()
+    }
+
+    /// Returns the time before the run.
+    pub(crate) fn warm_up(&self) -> Duration {
+        self.warm_up.unwrap_or_default()
     }
 
     /// Returns when to send: by the schedule or the limiter, else as fast as possible.
@@ -308,13 +320,10 @@ impl Profile {
 }
 
 /// Reads the file. Its contents count as an argument.
-fn replay(path: &PathBuf) -> Result<Schedule, Refusal> {
-    let name = path.display();
-    let file = File::open(path).map_err(|error| {
-        Refusal::could_not_run(format!("--replay: cannot open {name}: {error}"))
-    })?;
-    Schedule::replay(BufReader::new(file)).map_err(|error| {
-        let message = format!("--replay: {name}: {error}");
+fn replay(path: &Path) -> Result<Schedule, Refusal> {
+    let times = input::read("--replay", path, input::REQUESTS_MIB)?;
+    Schedule::replay(&times[..]).map_err(|error| {
+        let message = format!("--replay: {}: {error}", path.display());
         match error {
             ReplayError::Read(_) => Refusal::could_not_run(message),
             _ => Refusal::usage(message),

@@ -1,6 +1,5 @@
 //! The arguments that define each request.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -10,7 +9,7 @@ use flowgate_load::{Target, Template};
 use hyper::Method;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 
-use super::{header, url};
+use super::{header, input, url};
 use crate::exit::Refusal;
 
 /// Maximum number of URLs in one file.
@@ -44,7 +43,7 @@ pub(crate) struct Request {
     #[arg(short = 'd', long, value_name = "TEXT", allow_hyphen_values = true)]
     body: Option<String>,
 
-    /// Send the contents of FILE as the body
+    /// Send the contents of FILE as the body; - is standard input
     #[arg(short = 'D', long, value_name = "FILE", conflicts_with = "body")]
     body_file: Option<PathBuf>,
 
@@ -75,7 +74,7 @@ pub(crate) struct Request {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Requests")]
 pub(crate) struct Urls {
-    /// Send to the URLs in FILE in turn: one per line, all on one server
+    /// Send to the URLs in FILE in turn: one per line, all on one server; - is stdin
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     urls: Option<PathBuf>,
 }
@@ -96,11 +95,8 @@ impl Urls {
         let Some(path) = &self.urls else {
             return Ok(None);
         };
-        let text = fs::read_to_string(path);
+        let text = input::read_text("--urls", path, input::REQUESTS_MIB)?;
         let path = path.display();
-        let text = text.map_err(|error| {
-            Refusal::could_not_run(format!("--urls: cannot read {path}: {error}"))
-        })?;
         let mut targets = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
@@ -136,10 +132,7 @@ impl Request {
     pub(crate) fn template(self) -> Result<Template, Refusal> {
         let body = match &self.body_file {
             None => self.body.unwrap_or_default().into_bytes(),
-            Some(path) => fs::read(path).map_err(|error| {
-                let path = path.display();
-                Refusal::could_not_run(format!("--body-file: cannot read {path}: {error}"))
-            })?,
+            Some(path) => input::read("--body-file", path, input::REQUESTS_MIB)?,
         };
         let mut headers = self.headers;
         let named = [

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use flowgate_load::find::{Condition, Slo};
 
-use super::gate::{read_share, read_time};
+use super::gate::{read_time, share};
+use super::percentile;
 
 /// Parses an objective: conditions separated by commas, each `METRIC<VALUE`.
 pub(crate) fn parse(text: &str) -> Result<Slo, String> {
@@ -24,16 +25,16 @@ fn condition(text: &str) -> Result<Condition, String> {
     let value = value.trim_start_matches('=').trim();
     let time = |text| read_time(text).map(|ns| Duration::from_nanos(ns as u64));
     let condition = match metric.trim() {
-        "errors" | "err" => Condition::errors(read_share(value)?),
+        "errors" | "err" => {
+            Condition::errors(share(value).map_err(|error| format!("{value:?} is {error}"))?)
+        }
         "mean" => Condition::mean(time(value)?),
         metric => {
-            let percent = metric
-                .strip_prefix('p')
-                .and_then(|digits| digits.parse::<f64>().ok());
-            let percent = percent.ok_or_else(|| {
+            let share = metric.strip_prefix('p').and_then(percentile::share);
+            let share = share.ok_or_else(|| {
                 format!("{metric:?} is not a metric: write p50 to p99.99, mean or errors")
             })?;
-            Condition::quantile(percent / 100.0, time(value)?)
+            Condition::quantile(share, time(value)?)
         }
     };
     condition.map_err(|error| format!("{text:?}: {error}"))
@@ -72,9 +73,9 @@ mod tests {
             ("p99<0ms", "out of range: above 0"),
             ("p99<2min", "out of range: above 0 and at most 60 s"),
             ("p99<-5ms", "not a time"),
-            ("p100<50ms", "write a percentile from p50 to p99.99"),
+            ("p100<50ms", "\"p100\" is not a metric: write p50 to p99.99"),
             ("p10<50ms", "write a percentile from p50 to p99.99"),
-            ("pNaN<50ms", "write a percentile"),
+            ("pNaN<50ms", "is not a metric"),
             ("max<50ms", "\"max\" is not a metric"),
             ("p99<50ms,p99<20ms", "is bounded already"),
             ("errors<0", "out of range: write 'errors<0.1%'"),

@@ -242,6 +242,7 @@ fn search(find: Find) -> Result<Exit, Refusal> {
         json: find.output.json,
         csv: None,
         html: find.output.html,
+        log: None,
     };
     let reports = destinations.open(&inputs)?;
     let connections = service

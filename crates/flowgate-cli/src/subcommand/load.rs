@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::Args;
-use flowgate_load::{Origin, Pace, Plan, Report, Stop, Target, Verdict, html};
+use flowgate_load::{
+    Origin, Pace, Plan, Progress, Report, RequestLog, Stop, Target, Verdict, html,
+};
 
 use crate::argument::cap::Cap;
+use crate::argument::command_line;
 use crate::argument::connecting::Connecting;
 use crate::argument::gate::Gate;
+use crate::argument::input;
 use crate::argument::output::Output;
 use crate::argument::profile::Profile;
 use crate::argument::request::{Request, Urls};
@@ -17,7 +21,7 @@ use crate::argument::url;
 use crate::descriptors;
 use crate::exit::{Exit, Refusal, complain, exit_codes, print};
 use crate::interrupt::{self, STOPPING};
-use crate::reports::Reports;
+use crate::reports::{Reports, Sink};
 use crate::watch::{Subject, Watch};
 
 const EXPLANATION: &str = concat!(
@@ -31,6 +35,8 @@ Examples:
       Raise the rate linearly from 100/s to 5000/s; write a page with charts.
   flowgate load http://host/ -q 500 --fail-if 'p99>50ms' --fail-if 'err>0.1%'
       In a pipeline: exit with 3 if the server is too slow or fails too often.
+  flowgate load http://host/ -q 500 --warm-up 5s --log requests.jsonl
+      Send for 5 s without counting, then for 10 s; write a line per request.
   flowgate load http://host/ -z 10s
       Without a rate: as fast as the server responds, on 50 connections.
 
@@ -81,12 +87,20 @@ The report:
              exceeded the limit, else RATE LIMIT NOT KEPT. For fixed and
              approximate windows this only checks that the limiter allowed each
              request before it was sent.
+             TOO MANY ERRORS if the load was as requested, but more than
+             --max-errors of the requests failed: responses 4xx and 5xx except
+             429 and 503, and requests without a response.
+
+A short run may be off the target by more than 0.1 %: by as much as its first and
+its last request may be late.
 
 Conditions (--fail-if) are METRIC>VALUE, with >, >=, < or <=. A condition on a
 metric that was not measured counts as true. If the rate was not held, the exit
-code is 4 whatever the conditions say. A run stopped by Ctrl-C checks none.
-  p50 p90 p99 p99.9 p99.99 max mean
-             of response: 50ms, 250us, 1.5s; service.p99 and lag.p99 too
+code is 4, and if too many requests failed, it is 5, whatever the conditions say.
+A run stopped by Ctrl-C checks none.
+  p50 p90 p95 p99 p99.9 p99.99 max mean
+             of response: 50ms, 250us, 1.5s; service.p99 and lag.p99 too; others,
+             such as p99.5, need --percentiles
   rate       as achieved: 990, 30/min
   err        responses 4xx and 5xx except 429 and 503, and requests without a
              response, as a share of the requests sent: 0.1%, or 0.001
@@ -152,7 +166,9 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
     // Lives until the report is printed.
     let mut origin = None;
     let inputs = load.inputs();
-    let plan = plan(
+    input::one_stdin(&inputs)?;
+    let percentiles = load.output.percentiles()?;
+    let mut plan = plan(
         &mut origin,
         load.url,
         load.profile,
@@ -160,8 +176,12 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         (load.request, load.urls),
         load.connecting,
     )?;
-    let reports = load.output.destinations().open(&inputs)?;
+    plan.max_error_share = load.output.max_errors;
+    plan.percentiles = percentiles;
+    let mut reports = load.output.destinations().open(&inputs)?;
     provide_descriptors(&plan)?;
+    let takes_stdout = reports.take_stdout();
+    let log = reports.log.take().map(log).transpose()?;
 
     let stop = Stop::new();
     let subject = Subject {
@@ -184,10 +204,18 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         ending.stop();
     })?;
 
-    let result = flowgate_load::run_watched(plan, &stop, |progress| watch.tell(progress));
+    let tell = |progress: &Progress| watch.tell(progress);
+    let result = match &log {
+        Some(log) => flowgate_load::run_logged(plan, &stop, tell, log),
+        None => flowgate_load::run_watched(plan, &stop, tell),
+    };
     watch.end();
     match result {
-        Ok(report) => conclude(&report, reports, load.output.quiet, &load.output.fail_if),
+        Ok(mut report) => {
+            report.provenance.command = Some(typed());
+            let shown = !load.output.quiet && !takes_stdout;
+            conclude(&report, reports, log, shown, &load.output)
+        }
         Err(error) => {
             let refusal = Refusal::could_not_run(error.to_string());
             match stop.is_stopped() {
@@ -211,6 +239,11 @@ fn plan(
     connecting: Connecting,
 ) -> Result<Plan, Refusal> {
     let is_aimed = url.is_some() || urls.is_in_use();
+    if connecting.has_via() && !is_aimed {
+        return Err(Refusal::usage(
+            "--unix-socket and --connect-to need a URL, for the host and the path: write http://localhost/",
+        ));
+    }
     let pace = profile.pace(cap.limiter()?, is_aimed)?;
     let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
     let targets = match (urls.targets()?, &url) {
@@ -238,6 +271,7 @@ fn plan(
     plan.targets = targets;
     plan.own_origin = !is_aimed;
     plan.late = late;
+    plan.warm_up = profile.warm_up();
     connecting.apply(&mut plan)?;
     plan.template = request.template()?;
     Ok(plan)
@@ -252,14 +286,30 @@ fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
         .map_err(Refusal::could_not_run)
 }
 
-/// Prints the report, writes it to files, and returns the exit code.
+/// Returns the log of requests to this destination.
+fn log(sink: Sink) -> Result<RequestLog, Refusal> {
+    let log = sink.stream().and_then(RequestLog::new);
+    log.map_err(|error| Refusal::could_not_run(format!("--log: cannot write: {error}")))
+}
+
+/// Returns the command line without secrets.
+fn typed() -> String {
+    let arguments: Vec<_> = std::env::args_os()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    let load = Load::augment_args(clap::Command::new("load"));
+    command_line::without_secrets(&arguments, &load)
+}
+
+/// Prints the report if it is to be `shown`, writes it to files, and returns the exit code.
 fn conclude(
     report: &Report,
     reports: Reports,
-    is_quiet: bool,
-    gates: &[Gate],
+    log: Option<RequestLog>,
+    shown: bool,
+    output: &Output,
 ) -> Result<Exit, Refusal> {
-    if !is_quiet && !reports.take_stdout() {
+    if shown {
         print(report)?;
     }
     // Writes all of them, and reports each failure.
@@ -279,7 +329,18 @@ fn conclude(
     if let Some(sink) = reports.html {
         write(sink.write(html::page(&[(&report.target, report)])));
     }
-    let exit = judge(report, gates, is_quiet);
+    if let Some(log) = log {
+        match log.finish() {
+            Ok(0) => {}
+            Ok(lost) => complain(&format_args!(
+                "--log: {lost} lines are missing, because they could not be written fast enough"
+            )),
+            Err(error) => write(Err(Refusal::could_not_run(format!(
+                "--log: cannot write: {error}"
+            )))),
+        }
+    }
+    let exit = judge(report, &output.fail_if, output.quiet);
     Ok(match is_written {
         true => exit,
         false => Exit::CouldNotRun,
@@ -303,13 +364,18 @@ fn judge(report: &Report, gates: &[Gate], is_quiet: bool) -> Exit {
     }
     match report.verdict() {
         // Without the requested load, the other numbers mean little.
-        verdict @ (Verdict::RateNotHeld(_) | Verdict::RateLimitNotKept(_)) => {
+        verdict @ (Verdict::RateNotHeld(_)
+        | Verdict::RateLimitNotKept(_)
+        | Verdict::TooManyErrors(_)) => {
             if is_quiet {
                 let causes: Vec<_> = verdict.causes().iter().map(ToString::to_string).collect();
                 let words = verdict.to_string().to_lowercase();
                 complain(&format_args!("{words}: {}", causes.join("; ")));
             }
-            Exit::RateMissed
+            match verdict {
+                Verdict::TooManyErrors(_) => Exit::ServerFailed,
+                _ => Exit::RateMissed,
+            }
         }
         _ if !failures.is_empty() => Exit::GateFailed,
         _ => Exit::Success,

@@ -4,13 +4,14 @@ use std::io::{self, BufRead, ErrorKind, Read, Write, stdin, stdout};
 use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use flowgate::{Clock, LeakyBucket, Precision, Quota};
 
 use crate::argument;
 use crate::exit::{Exit, Refusal, complain, exit_codes};
+use crate::figure;
 use crate::interrupt;
 
 /// Maximum length of a line that is buffered, in bytes. A longer line is passed on in pieces of this size.
@@ -30,7 +31,9 @@ The first line is written immediately. The gap to the next line counts from the
 end of the last write. So the gap is never shorter than the rate allows, and
 usually a little longer: the real rate is a little lower than the one given. The
 maximum is about 100,000 lines per second. A line that arrives late is written
-immediately, and lost time is not caught up with, except by a burst.
+immediately, and lost time is not caught up with, except by a burst. If more than
+1 % of the rate is lost because the system wakes this process late, a line on
+standard error reports it at the end.
 
 Lines are any bytes, and are not changed. Each line is written whole, as soon as
 the rate allows; a line of more than 1 MiB is passed on in pieces. When the
@@ -63,7 +66,13 @@ pub(crate) struct Pace {
 pub(crate) fn run(pace: Pace) -> Exit {
     match begin(&pace).and_then(|turns| {
         let end = if pace.null { b'\0' } else { b'\n' };
-        copy(stdin().lock(), stdout().lock(), end, &turns).map_err(Refusal::could_not_run)
+        let mut lateness = Lateness::of(pace.rate);
+        let (input, output) = (stdin().lock(), stdout().lock());
+        let exit = copy(input, output, end, &turns, &mut lateness);
+        if let Some(message) = lateness.message(pace.rate, pace.precise) {
+            complain(&message);
+        }
+        exit.map_err(Refusal::could_not_run)
     }) {
         Ok(exit) => exit,
         Err(refusal) => refusal.say(),
@@ -93,6 +102,7 @@ fn copy(
     mut output: impl Write,
     end: u8,
     turns: &LeakyBucket,
+    lateness: &mut Lateness,
 ) -> Result<Exit, String> {
     let mut piece = Vec::new();
     let mut is_within = false;
@@ -111,7 +121,9 @@ fn copy(
             });
         }
         if !is_within {
+            lateness.begins(Instant::now());
             turns.take().map_err(|denied| denied.to_string())?;
+            lateness.ends(Instant::now());
             if !change(BETWEEN_LINES, WITHIN_LINE) {
                 return Ok(Exit::Interrupted);
             }
@@ -124,10 +136,86 @@ fn copy(
         // The token was taken before the write, which may have blocked. Take it again as of now.
         turns.refund(1);
         turns.try_acquire().map_err(|denied| denied.to_string())?;
+        lateness.wrote(Instant::now());
         is_within = piece.last() != Some(&end);
         if !is_within && !change(WITHIN_LINE, BETWEEN_LINES) {
             return Ok(Exit::Interrupted);
         }
+    }
+}
+
+/// How late lines were written that had to wait for the rate.
+///
+/// A gap is never shorter than the rate allows, so a late line delays all later ones, and lost time stays lost.
+#[derive(Debug)]
+struct Lateness {
+    gap: Duration,
+    /// Whether a burst can make good for late lines.
+    has_burst: bool,
+    /// The time from which the next line may be written.
+    due: Option<Instant>,
+    /// Whether the current line was there before that time.
+    waits: bool,
+    waited: u32,
+    late: Duration,
+}
+
+/// Number of lines from which the mean lateness is known.
+const ENOUGH: u32 = 100;
+/// Share of the rate that may be lost without a message.
+const UNNOTICED: f64 = 0.01;
+
+impl Lateness {
+    fn of(rate: Quota) -> Lateness {
+        let gap = rate.period().as_secs_f64() / rate.count() as f64;
+        Lateness {
+            gap: Duration::try_from_secs_f64(gap).unwrap_or(Duration::MAX),
+            has_burst: rate.explicit_burst().is_some_and(|burst| burst > 1),
+            due: None,
+            waits: false,
+            waited: 0,
+            late: Duration::ZERO,
+        }
+    }
+
+    /// A line has been read.
+    fn begins(&mut self, now: Instant) {
+        self.waits = self.due.is_some_and(|due| now < due);
+    }
+
+    /// The line may be written.
+    fn ends(&mut self, now: Instant) {
+        if let Some(due) = self.due.filter(|_| self.waits) {
+            self.waited = self.waited.saturating_add(1);
+            self.late += now.saturating_duration_since(due);
+        }
+    }
+
+    /// The line has been written.
+    fn wrote(&mut self, now: Instant) {
+        self.due = now.checked_add(self.gap);
+    }
+
+    /// Returns what to print if the rate fell short because this process was woken late.
+    fn message(&self, rate: Quota, is_precise: bool) -> Option<String> {
+        if self.has_burst || self.waited < ENOUGH {
+            return None;
+        }
+        let late = self.late / self.waited;
+        let reached = self.gap.as_secs_f64() / (self.gap + late).as_secs_f64();
+        if reached > 1.0 - UNNOTICED {
+            return None;
+        }
+        let per_second = reached / self.gap.as_secs_f64();
+        let advice = match is_precise {
+            true => "a burst catches up",
+            false => "try --precise",
+        };
+        Some(format!(
+            "about {} of {rate}, because lines that waited were {} late: {advice}",
+            figure::rate(per_second),
+            figure::time(late)
+        ))
     }
 }
 
@@ -229,6 +317,46 @@ fn rate(text: &str) -> Result<Quota, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lines that are there 1 ms early each, and are let through this late.
+    fn message(rate: &str, lines: u32, late_us: u64) -> Option<String> {
+        let rate: Quota = rate.parse().unwrap();
+        let mut lateness = Lateness::of(rate);
+        let mut now = Instant::now();
+        for _ in 0..=lines {
+            lateness.begins(now);
+            now += lateness.gap + Duration::from_micros(late_us);
+            lateness.ends(now);
+            lateness.wrote(now);
+        }
+        lateness.message(rate, false)
+    }
+
+    #[test]
+    fn a_rate_that_late_wake_ups_make_lower_is_said() {
+        let said = message("1000/s", 500, 0).or(message("1000/s", 99, 500));
+        assert_eq!(said, None, "not late, or too few");
+        let said = message("1k/s", 500, 39).unwrap();
+        let expected =
+            "about 962/s of 1000/s, because lines that waited were 39 µs late: try --precise";
+        assert_eq!(said, expected);
+        assert_eq!(message("1000/s", 500, 10), None, "1 % is not worth a line");
+        assert_eq!(message("1000/s burst 5", 500, 39), None, "it catches up");
+    }
+
+    #[test]
+    fn lines_that_come_late_themselves_do_not_count() {
+        let rate: Quota = "1000/s".parse().unwrap();
+        let mut lateness = Lateness::of(rate);
+        let mut now = Instant::now();
+        for _ in 0..500 {
+            now += Duration::from_millis(5);
+            lateness.begins(now);
+            lateness.ends(now);
+            lateness.wrote(now);
+        }
+        assert_eq!(lateness.message(rate, false), None);
+    }
 
     #[test]
     fn a_rate_may_have_a_burst() {

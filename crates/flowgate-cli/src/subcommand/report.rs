@@ -1,12 +1,12 @@
 //! `flowgate report`: shows saved reports as text, as a page or as a table.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use flowgate_load::html;
 
+use crate::argument::input;
 use crate::argument::output::file;
 use crate::csv::quoted;
 use crate::exit::{Exit, Refusal, print};
@@ -15,7 +15,7 @@ use crate::reports::Destinations;
 /// Show saved reports of load: as text, as one page, or as one table
 #[derive(Args, Debug)]
 pub(crate) struct Report {
-    /// Read these files, written by flowgate load --json
+    /// Read these files, written by flowgate load --json; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -40,6 +40,7 @@ pub(crate) fn run(report: Report) -> Exit {
 }
 
 fn show(report: Report) -> Result<(), Refusal> {
+    input::one_stdin(&report.files)?;
     let labels = labels(&report.files);
     let runs: Vec<Run> = labels
         .into_iter()
@@ -51,6 +52,7 @@ fn show(report: Report) -> Result<(), Refusal> {
         json: None,
         csv: report.csv,
         html: report.html,
+        log: None,
     }
     .open(&report.files)?;
     if is_text {
@@ -67,8 +69,7 @@ fn show(report: Report) -> Result<(), Refusal> {
 
 fn read(path: &Path) -> Result<flowgate_load::Report, Refusal> {
     let name = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| Refusal::could_not_run(format!("cannot read {name}: {error}")))?;
+    let text = input::read_text("", path, input::REPORT_MIB)?;
     flowgate_load::Report::from_json(&text).map_err(|error| {
         // Parser messages about fields do not help users.
         let why = match error.is_other_schema() {

@@ -11,7 +11,8 @@ use flowgate_load::verify::{
 };
 use flowgate_load::{Stop, Target, html};
 use flowgate_verify::{
-    Budget, ExpectedLimit, ExpectedVerdict, Findings, Investigation, Phase, ProbeProgress,
+    Budget, Defect, ExpectedLimit, ExpectedVerdict, Findings, Investigation, Phase, ProbeProgress,
+    Worst,
 };
 use hyper::header::{HeaderName, HeaderValue};
 
@@ -76,6 +77,14 @@ The report:
   advertised       the limit in the headers, compared with the detected one
   keys             whether keys have separate limits
   defect           a violation of the limit, or an inaccurate header
+Defects (--fail-on):
+  race, nodes, multiple-of-expected, late-reset, early-retry-after,
+  wrong-remaining, over-admission, under-admission, collapse, ban, failures
+
+If more than 3 % of the requests fail, the limiter is not known: only what the
+other responses prove is a defect, and --expect is undecided otherwise. Ctrl-C
+ends with the findings so far.
+
 A decision falls between sending a request and the head of its response. verify
 reports over-admission only if these bounds prove it.
 
@@ -95,6 +104,20 @@ pub(crate) struct Verify {
     /// Compare with this limit: '100/s burst 20', 'sliding 100/s'; exit with 3 if it differs
     #[arg(long, value_name = "LIMIT")]
     expect: Option<ExpectedLimit>,
+
+    /// Allow the server's clock to be off by TIME: as much as its tick
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1ms",
+        value_parser = tolerance,
+        allow_hyphen_values = true,
+    )]
+    tolerance: Duration,
+
+    /// Exit with 3 if one of these defects is found: any, or early-retry-after,race,…
+    #[arg(long, value_name = "DEFECTS", value_parser = defects)]
+    fail_on: Option<Faults>,
 
     /// Send at most COUNT requests, 1 to 10000000
     #[arg(
@@ -181,6 +204,17 @@ struct Keys {
     values: Vec<HeaderValue>,
 }
 
+/// Names of defects.
+#[derive(Clone, Debug)]
+struct Faults(Vec<String>);
+
+impl Faults {
+    fn have(&self, defect: &Defect) -> bool {
+        let is_it = |name: &String| name == "any" || name == defect.name();
+        self.0.iter().any(is_it)
+    }
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(verify: Verify) -> Exit {
     investigate(verify).unwrap_or_else(Refusal::say)
@@ -206,7 +240,8 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
     let mut investigation = Investigation::new()
         .keys(u32::try_from(keys).unwrap_or(u32::MAX))
         .connections(connections)
-        .budget(budget);
+        .budget(budget)
+        .tolerance(verify.tolerance);
     if let Some(expected) = verify.expect {
         investigation = investigation.expected(expected);
     }
@@ -236,6 +271,7 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
         json: verify.output.json,
         csv: None,
         html: verify.output.html,
+        log: None,
     };
     let reports = destinations.open(&[])?;
     // Each connection needs a timer.
@@ -255,7 +291,12 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
     });
     match outcome {
         Ok(findings) => {
-            let exit = conclude(&target, &findings, reports, is_quiet);
+            let gates = Gates {
+                tolerance: verify.tolerance,
+                fail_on: verify.fail_on,
+                is_stopped: stop.is_stopped(),
+            };
+            let exit = conclude(&target, &findings, reports, is_quiet, &gates);
             if let Some(unclear) = unclear(subject.inconclusive()) {
                 complain(&unclear);
             }
@@ -369,12 +410,20 @@ fn tell(text: &str) {
     let _ = writeln!(stderr(), "{text}");
 }
 
+/// What decides the exit code.
+struct Gates {
+    tolerance: Duration,
+    fail_on: Option<Faults>,
+    is_stopped: bool,
+}
+
 /// Prints the report, writes it to files, and returns the exit code.
 fn conclude(
     target: &Target,
     findings: &Findings,
     reports: Reports,
     is_quiet: bool,
+    gates: &Gates,
 ) -> Result<Exit, Refusal> {
     if !is_quiet && !reports.take_stdout() {
         let seconds = figure::time(Duration::from_secs_f64(findings.seconds.max(0.0)));
@@ -399,8 +448,33 @@ fn conclude(
     if !is_written {
         return Ok(Exit::CouldNotRun);
     }
+    if gates.is_stopped {
+        complain(&format_args!(
+            "stopped: these are the findings of {} requests",
+            findings.requests
+        ));
+        return Ok(Exit::Interrupted);
+    }
     let verdict = findings.expected.as_ref().map(|judged| &judged.verdict);
+    let is_over = |worst: &Worst| worst.admitted as f64 > worst.allowed + 1e-6;
+    if verdict == Some(&ExpectedVerdict::Consistent) && findings.worst.as_ref().is_some_and(is_over)
+    {
+        complain(&format_args!(
+            "--expect: more was admitted only within --tolerance {}",
+            figure::span(gates.tolerance)
+        ));
+    }
+    let mut is_faulty = false;
+    if let Some(faults) = &gates.fail_on {
+        for defect in findings.defects.iter().filter(|defect| faults.have(defect)) {
+            complain(&format_args!("--fail-on {}: {defect}", defect.name()));
+            is_faulty = true;
+        }
+    }
     Ok(match verdict {
+        None | Some(ExpectedVerdict::Consistent | ExpectedVerdict::Undecided(_)) if is_faulty => {
+            Exit::GateFailed
+        }
         None | Some(ExpectedVerdict::Consistent) => Exit::Success,
         Some(ExpectedVerdict::Differs(why)) => {
             for why in why {
@@ -431,6 +505,29 @@ fn unclear(inconclusive: &BTreeMap<Inconclusive, u64>) -> Option<String> {
         ""
     };
     (all > 0).then(|| format!("{all} requests were inconclusive: {each}{advice}"))
+}
+
+/// Parses a time, or `0`.
+fn tolerance(text: &str) -> Result<Duration, String> {
+    match text.trim() {
+        "0" | "0s" | "0ms" => Ok(Duration::ZERO),
+        text => duration::parse(text).map_err(|_| "not a time: write 1ms, or 0".to_owned()),
+    }
+}
+
+/// Parses names of defects, separated by commas.
+fn defects(text: &str) -> Result<Faults, String> {
+    let names = text.split(',').map(str::trim);
+    let known = names.map(
+        |name| match name == "any" || Defect::NAMES.contains(&name) {
+            true => Ok(name.to_owned()),
+            false => Err(format!(
+                "{name:?} is not a defect: write any, or some of {}",
+                Defect::NAMES.join(",")
+            )),
+        },
+    );
+    known.collect::<Result<_, _>>().map(Faults)
 }
 
 /// Parses `X-Api-Key=a,b,c`.

@@ -4,8 +4,10 @@
 //! http://127.0.0.1:8080/   1000/s
 //! [██████████████████▏                          ]   12s of 30s
 //! sends      ▇▇▇▇▆▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇     sends per tenth of a second
+//! slowest    ▁▁▁▁▇▂▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁     longest response per tenth of a second
 //! sent       1000/s of 1000/s   12000 of 30000   3 in flight
-//! answers    11990 admitted   7 limited   0 failed
+//! answers    11990 admitted   7 limited   2 failed
+//! failed     2 connection reset
 //! response   p50 1.21 ms   p99 4.1 ms
 //! lag        p99 31.2 µs
 //! ```
@@ -63,7 +65,14 @@ pub(super) fn during(
     let seen = |count: u64, style: Style| if count > 0 { style } else { plain.clone() };
     let yellow = || plain.clone().yellow();
     let red = || plain.clone().red();
-    let mut lines = vec![title(subject, width), bar(progress, width)];
+    let bar = match progress.warm_up_left.is_zero() {
+        true => bar(progress, width),
+        false => {
+            let left = progress.warm_up_left.as_secs_f64();
+            cut(&format!("warming up, {left:.1}s left"), width)
+        }
+    };
+    let mut lines = vec![title(subject, width), bar];
     let mut row = |name: &str, items: Vec<(Style, String)>| {
         let name = format!("{name:<NAME$}");
         lines.push(fitting(dim.apply_to(name).to_string(), items, width));
@@ -72,6 +81,14 @@ pub(super) fn during(
     row(
         "sends",
         vec![(plain.clone().cyan(), sparkline(&progress.recent, recent))],
+    );
+    let longest = progress.recent_longest.iter();
+    let longest: Vec<_> = longest
+        .map(|longest| u64::try_from(longest.as_micros()).unwrap_or(u64::MAX))
+        .collect();
+    row(
+        "slowest",
+        vec![(plain.clone().magenta(), sparkline(&longest, recent))],
     );
 
     let of_rate = match progress.scheduled_per_second > 0.0 {
@@ -104,6 +121,17 @@ pub(super) fn during(
             ),
         ],
     );
+    if !progress.errors.is_empty() {
+        let mut causes = progress.errors.clone();
+        causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let causes = causes.into_iter();
+        row(
+            "failed",
+            causes
+                .map(|(cause, count)| (red(), format!("{count} {cause}")))
+                .collect(),
+        );
+    }
     row(
         "response",
         vec![
@@ -152,8 +180,20 @@ fn trouble(progress: &Progress) -> Option<String> {
     }
     let idle = progress.recent.iter().rev().take_while(|&&sent| sent == 0);
     let idle = TENTH * u32::try_from(idle.count()).unwrap_or(u32::MAX);
-    (progress.waiting > 0 && idle > STALL)
-        .then(|| format!("nothing sent for {:.1} s{waiting}", idle.as_secs_f64()))
+    if progress.waiting > 0 && idle > STALL {
+        return Some(format!(
+            "nothing sent for {:.1} s{waiting}",
+            idle.as_secs_f64()
+        ));
+    }
+    progress.has_too_many_errors.then(|| {
+        let tried = progress.sent.max(progress.failed).max(1);
+        let share = progress.failed as f64 / tried as f64;
+        format!(
+            "too many errors: {} of the requests failed",
+            figure::percent(share)
+        )
+    })
 }
 
 /// Returns everything in one line, for a log.
@@ -263,7 +303,7 @@ fn cut(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use flowgate_load::{Extent, Origin, Pace, Plan, Stop, Target};
+    use flowgate_load::{ErrorCause, Extent, Failure, Origin, Pace, Plan, Stop, Target};
 
     use super::*;
 
@@ -279,6 +319,7 @@ mod tests {
         (progress.planned, progress.scheduled) = (None, None);
         (progress.sent, progress.admitted, progress.sent_per_second) = (0, 0, 0.0);
         progress.recent = Vec::new();
+        progress.recent_longest = Vec::new();
         (progress.waiting, progress.stalled) = (0, Duration::ZERO);
         progress
     }
@@ -295,6 +336,7 @@ mod tests {
         progress.limited = 7;
         progress.in_flight = 3;
         progress.recent = vec![100; 600];
+        progress.recent_longest = vec![Duration::from_millis(4); 600];
         progress.response_p50 = Duration::from_nanos(1_210_000);
         progress.response_p99 = Duration::from_nanos(4_100_000);
         progress.lag_p99 = Duration::from_nanos(31_234);
@@ -313,6 +355,7 @@ mod tests {
     fn it_says_what_there_is() {
         let lines = during(&subject(), &progress(), false, 79);
         assert!(lines.len() <= 10);
+        assert!(lines[3].starts_with("slowest    "), "{lines:?}");
         let text = lines.join("\n");
         for expected in [
             "http://127.0.0.1:8080/   1000/s",
@@ -326,7 +369,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
         }
-        assert!(during(&subject(), &progress(), true, 79)[7].contains("stopping"));
+        assert!(during(&subject(), &progress(), true, 79)[8].contains("stopping"));
     }
 
     #[test]
@@ -366,6 +409,31 @@ mod tests {
                 None => assert!(!line.contains("nothing"), "{line}"),
             }
         }
+    }
+
+    #[test]
+    fn it_says_why_requests_fail() {
+        let mut progress = progress();
+        progress.failed = 600;
+        let (reset, refused) = (Failure::Reset, Failure::Refused);
+        progress.errors = [(refused, 100), (reset, 500)]
+            .map(|(failure, count)| (ErrorCause::Failed(failure), count))
+            .to_vec();
+        progress.has_too_many_errors = true;
+        let text = during(&subject(), &progress, false, 79).join("\n");
+        let causes = "failed     500 connection reset   100 connection refused";
+        assert!(text.contains(causes), "{text}");
+        let trouble = "too many errors: 4.88 % of the requests failed";
+        assert!(text.ends_with(trouble), "{text}");
+        assert!(line(&progress).ends_with(trouble));
+    }
+
+    #[test]
+    fn what_is_not_counted_yet_is_said() {
+        let mut progress = progress();
+        progress.warm_up_left = Duration::from_millis(3210);
+        let lines = during(&subject(), &progress, false, 79);
+        assert_eq!(lines[1], "warming up, 3.2s left");
     }
 
     #[test]

@@ -7,7 +7,8 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::process::Command;
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
@@ -29,6 +30,9 @@ fn verdict(exit: i32, report: &str) -> &str {
     if line.starts_with("verdict    RATE HELD: ") {
         assert_eq!(exit, 0, "{report}");
         "RATE HELD"
+    } else if line.starts_with("verdict    TOO MANY ERRORS: ") {
+        assert_eq!(exit, 5, "{report}");
+        "TOO MANY ERRORS"
     } else {
         assert!(line.starts_with("verdict    RATE NOT HELD: "), "{report}");
         assert_eq!(exit, 4, "{report}");
@@ -262,7 +266,11 @@ fn statuses_are_counted_by_class_and_limits_apart() {
         true
     });
     let (exit, out, _) = run(&["load", "-q", "200", "-n", "50", &url]);
-    verdict(exit, &out);
+    assert_ne!(verdict(exit, &out), "RATE HELD");
+    assert!(
+        out.contains("20 of 50 requests failed (answered 5xx), more than 1 %"),
+        "{out}"
+    );
     let expected = "status     2xx 10   3xx 10   4xx 10   5xx 10   limited 10 (429, 503)\n";
     assert!(out.contains(expected), "{out}");
     // Those that were limited are none.
@@ -332,12 +340,217 @@ fn a_server_that_hangs_up_is_counted_and_reported() {
         hang_up(stream);
         true
     });
-    let (exit, out, _) = run(&["load", "-q", "200", "-n", "40", &url]);
-    verdict(exit, &out);
+    let load = ["load", "-q", "200", "-n", "40", &url];
+    let (exit, out, _) = run(&load);
+    assert_ne!(verdict(exit, &out), "RATE HELD");
     assert!(
         out.contains("errors     40 closed without a full answer\n"),
         "{out}"
     );
+    let errors = "40 of 40 requests failed (closed without a full answer), more than 1 %";
+    assert!(out.contains(errors), "{out}");
+
+    // As many as are allowed are said, and no more.
+    let (exit, out, _) = run(&[&load[..], &["--max-errors", "100%"]].concat());
+    assert_ne!(verdict(exit, &out), "TOO MANY ERRORS");
+    // The verdict comes before the conditions.
+    let unpaced = [
+        "load",
+        "-n",
+        "10",
+        "-c",
+        "1",
+        &url,
+        "--fail-if",
+        "err>0",
+        "--quiet",
+    ];
+    let (exit, out, err) = run(&unpaced);
+    assert_eq!((exit, out.as_str()), (5, ""), "{err}");
+    assert_eq!(
+        err,
+        "flowgate: --fail-if err>0: share of errors was 100 %\n\
+         flowgate: too many errors: 10 of 10 requests failed (closed without a full answer), more than 1 %\n"
+    );
+    let allowed = [
+        "load",
+        "-n",
+        "10",
+        "-c",
+        "1",
+        &url,
+        "--max-errors",
+        "1",
+        "--fail-if",
+        "err>0",
+    ];
+    assert_eq!(run(&allowed).0, 3);
+}
+
+#[test]
+fn inputs_come_from_standard_input() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let request = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        let mut buffer = [0; 1024];
+        while !request.ends_with(b"hello") {
+            let length = stream.read(&mut buffer).unwrap();
+            assert_ne!(length, 0, "{}", String::from_utf8_lossy(&request));
+            request.extend_from_slice(&buffer[..length]);
+        }
+        stream.write_all(OK).unwrap();
+        String::from_utf8(request).unwrap()
+    });
+    let fed = |arguments: &[&str], input: &str| {
+        let mut command = flowgate(arguments);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(input.as_bytes()).unwrap();
+        drop(stdin);
+        finished(child.wait_with_output().unwrap())
+    };
+    let (_, out, err) = fed(&["load", "-n", "1", "-m", "POST", "-D", "-", &url], "hello");
+    assert_eq!(number(&out, "status", "2xx"), 1, "{err}");
+    assert!(request.join().unwrap().ends_with("\r\n\r\nhello"));
+
+    let url = server(|stream, _| {
+        answer_with(stream, OK);
+        true
+    });
+    let (_, out, err) = fed(
+        &["load", "-q", "50", "-n", "3", "--urls", "-"],
+        &format!("{url}a\n{url}b\n"),
+    );
+    assert_eq!(number(&out, "status", "2xx"), 3, "{err}");
+    let (_, out, err) = fed(&["load", &url, "--replay", "-", "-j"], "0\n0.02\n");
+    assert_eq!(err, "");
+    let (exit, shown, err) = fed(&["report", "-"], &out);
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert!(shown.contains("sent       2 of 2"), "{shown}");
+}
+
+#[test]
+fn a_line_per_request_is_written() {
+    let url = server(|stream, _| {
+        answer_with(stream, b"HTTP/1.1 404 No\r\ncontent-length: 3\r\n\r\n404");
+        true
+    });
+    let log = std::env::temp_dir().join(format!("flowgate-log-{}", std::process::id()));
+    let path = log.to_str().unwrap();
+    // What was there before is gone.
+    fs::write(&log, "x".repeat(100_000)).unwrap();
+    let load = ["load", "-q", "500", "-n", "20", "--warm-up", "100ms", &url];
+    let (_, _, err) = run(&[&load[..], &["--log", path, "--quiet", "--max-errors", "1"]].concat());
+    let written = fs::read_to_string(&log).unwrap();
+    fs::remove_file(&log).unwrap();
+    assert!(!err.contains("--log"), "{err}");
+    let lines: Vec<serde_json::Value> = written
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 20, "{written}");
+    let mut scheduled: Vec<u64> = lines
+        .iter()
+        .map(|line| line["scheduled_ns"].as_u64().unwrap())
+        .collect();
+    scheduled.sort();
+    let expected: Vec<u64> = (0..20).map(|index| index * 2_000_000).collect();
+    assert_eq!(scheduled, expected);
+    for line in &lines {
+        assert_eq!(
+            (&line["status"], &line["bytes"]),
+            (&404.into(), &3.into()),
+            "{line}"
+        );
+        assert!(
+            line["sent_ns"].as_u64() >= line["scheduled_ns"].as_u64(),
+            "{line}"
+        );
+        assert!(
+            line["done_ns"].as_u64() >= line["sent_ns"].as_u64(),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_server_behind_a_unix_socket_or_another_port() {
+    let path = std::env::temp_dir().join(format!("flowgate-cli-{}.sock", std::process::id()));
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut request = Vec::new();
+                let mut byte = [0];
+                while matches!(stream.read(&mut byte), Ok(1)) {
+                    request.push(byte[0]);
+                    if request.ends_with(b"\r\n\r\n") {
+                        assert!(request.windows(12).any(|part| part == b"shop.invalid"));
+                        request.clear();
+                        let _ = stream.write_all(OK);
+                    }
+                }
+            });
+        }
+    });
+    let name = path.to_str().unwrap();
+    let load = ["load", "-q", "200", "-n", "5", "http://shop.invalid/"];
+    let (_, out, err) = run(&[&load[..], &["--unix-socket", name]].concat());
+    assert_eq!(number(&out, "status", "2xx"), 5, "{err}");
+    let url = server(|stream, _| {
+        answer_with(stream, OK);
+        true
+    });
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let (_, out, err) = run(&[&load[..], &["--connect-to", address]].concat());
+    assert_eq!(number(&out, "status", "2xx"), 5, "{err}");
+    fs::remove_file(&path).unwrap();
+    let (exit, _, err) = run(&[&load[..], &["--unix-socket", name]].concat());
+    assert_eq!(exit, 1);
+    assert_eq!(
+        err,
+        format!("flowgate: cannot connect to {name}: could not connect\n")
+    );
+}
+
+#[test]
+fn percentiles_and_circumstances_are_in_the_report() {
+    let load = [
+        "load",
+        "-q",
+        "500",
+        "-n",
+        "20",
+        "--percentiles",
+        "75,99.5",
+        "-a",
+        "me:sesame",
+    ];
+    let (_, out, _) = run(&load);
+    let head: Vec<&str> = out
+        .lines()
+        .find(|line| line.contains("p75"))
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(head, ["p75", "p99.5", "max"]);
+    let (_, out, _) = run(&[&load[..], &["-j"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(json["percentiles"]["response"][0]["share"], 0.75);
+    let from = &json["provenance"];
+    assert_eq!(
+        from["command"],
+        "flowgate load -q 500 -n 20 --percentiles 75,99.5 -a … -j"
+    );
+    assert_eq!(from["version"], env!("CARGO_PKG_VERSION"));
+    assert!(
+        from["started"].as_str().unwrap().starts_with("20"),
+        "{from}"
+    );
+    assert!(!out.contains("sesame"), "{out}");
 }
 
 #[test]

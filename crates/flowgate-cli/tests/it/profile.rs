@@ -124,7 +124,7 @@ fn shapes_that_make_no_sense_are_answered_in_one_line() {
         (
             1,
             &["--replay", "/no/such/file"],
-            "cannot open /no/such/file: ",
+            "cannot read /no/such/file: ",
         ),
     ];
     for (code, arguments, expected) in table {

@@ -4,10 +4,13 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Serve, answer_with, hang_up, read_request, run, server};
+use crate::support::{
+    Serve, answer_with, finished, flowgate, hang_up, read_request, run, server, signal,
+};
 
 /// Exit code and what was said.
 fn verify(arguments: &[&str]) -> (i32, String, String) {
@@ -170,6 +173,18 @@ fn bad_arguments_are_answered_in_one_line() {
             "to verify, but --max-time is 1m: write --max-time ",
         ),
         (&["http://127.0.0.1:1/", "--max-time", "60"], "write 60s"),
+        (
+            &["http://127.0.0.1:1/", "--tolerance", "-1ms"],
+            "write 1ms, or 0",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--fail-on", "late"],
+            "\"late\" is not a defect: write any, or some of race,",
+        ),
+        (
+            &["http://127.0.0.1:1/", "--fail-on", ""],
+            "\"\" is not a defect",
+        ),
         (&["http://127.0.0.1:1/", "--max-requests", "0"], "0"),
         (&["http://127.0.0.1:1/", "-c", "0"], "0"),
         (
@@ -184,6 +199,71 @@ fn bad_arguments_are_answered_in_one_line() {
         assert!(!err.contains("sesame"), "{err}");
         assert!(out.is_empty());
     }
+}
+
+/// An early `Retry-After` is found each time, and fails the run if it is asked to.
+#[test]
+fn a_defect_decides_the_exit_code_if_asked_to() {
+    let serve = Serve::start("token 50/s burst 5", &["--fault", "early-retry-after=10s"]);
+    let run_for = [&serve.url[..], "--max-time", "8s", "--quiet"];
+    let fails = |list: &str| verify(&[&run_for[..], &["--fail-on", list]].concat());
+    let (exit, out, err) = fails("race,early-retry-after");
+    assert_eq!((exit, out.as_str()), (3, ""), "{err}");
+    let expected = "flowgate: --fail-on early-retry-after: early Retry-After: ";
+    assert!(err.starts_with(expected), "{err}");
+    let (exit, _, err) = fails("nodes");
+    assert_eq!((exit, err.as_str()), (0, ""));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_what_is_known() {
+    let (arrived, arrival) = mpsc::channel();
+    let url = server(move |mut stream, _| {
+        let arrived = arrived.clone();
+        thread::spawn(move || {
+            while read_request(&mut stream) {
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                if arrived.send(()).is_err() || stream.write_all(answer).is_err() {
+                    return;
+                }
+            }
+        });
+        true
+    });
+    let child = flowgate(&["verify", &url, "--max-time", "10m"])
+        .spawn()
+        .unwrap();
+    for _ in 0..200 {
+        arrival
+            .recv_timeout(Duration::from_secs(20))
+            .expect("a request");
+    }
+    signal(child.id(), "-INT");
+    let (exit, out, err) = finished(child.wait_with_output().unwrap());
+    assert_eq!(exit, 130, "{out}{err}");
+    assert!(out.contains("algorithm"), "{out}{err}");
+    assert!(err.contains("stopped: these are the findings of "), "{err}");
+}
+
+/// What failed is neither admitted nor refused, so the limiter is not blamed for it.
+#[test]
+fn a_server_that_fails_is_not_judged() {
+    let serve = Serve::start("token 50/s burst 5", &["--fault", "error=25%"]);
+    let (exit, out, err) = verify(&[&serve.url, "--expect", "50/s burst 5", "--max-time", "12s"]);
+    assert_eq!(exit, 4, "{out}{err}");
+    assert!(
+        out.contains("UNDECIDED") && err.contains(" requests failed"),
+        "{out}{err}"
+    );
+    let defects: Vec<&str> = out
+        .lines()
+        .filter(|line| line.starts_with("  defect"))
+        .collect();
+    assert!(
+        matches!(defects[..], [only] if only.contains("failures")),
+        "{out}"
+    );
 }
 
 #[test]

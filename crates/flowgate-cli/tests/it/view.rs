@@ -66,7 +66,7 @@ fn it_is_drawn_in_place_and_goes_away() {
         assert!(!drawn.contains("\x1b[3"), "no colour: {drawn:?}");
         assert!(!drawn.contains("\x1b[?"), "no other screen: {drawn:?}");
         // The last frame has no lines.
-        let height = (rows - 1).min(8);
+        let height = (rows - 1).min(9);
         let end = format!("\r\x1b[{height}A\x1b[J");
         assert!(drawn.ends_with(&end), "{drawn:?}");
         for line in drawn.split('\n') {

@@ -1,13 +1,11 @@
 //! How connections are opened: decided once per run, the same for every connection.
 
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::http::uri::{Authority, Scheme};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
@@ -15,6 +13,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::http1::Http1;
 use super::http2::Http2;
+use super::peer::{Peer, Via};
 use super::stamp::Departures;
 use super::tls::{self, TlsError, Trust};
 use super::wire::{Transport, Wire};
@@ -96,6 +95,8 @@ pub struct ConnectOptions {
     pub trust: Trust,
     /// Server name for the TLS handshake (default: the target's host). The certificate must contain it.
     pub server_name: Option<String>,
+    /// Where to connect (default: host and port of the target).
+    pub via: Option<Via>,
     /// Maximum time for opening a connection, including all handshakes (default: 10 s).
     pub timeout: Duration,
 }
@@ -106,6 +107,7 @@ impl Default for ConnectOptions {
             version: HttpVersion::default(),
             trust: Trust::default(),
             server_name: None,
+            via: None,
             timeout: Duration::from_secs(10),
         }
     }
@@ -159,20 +161,18 @@ impl Connector {
         }
     }
 
-    /// Connects to `address`, with all handshakes.
+    /// Connects to `peer`, with all handshakes.
     ///
     /// Requires a local runtime or set: a separate task drives an HTTP/2 connection.
-    pub(crate) async fn open(&self, address: SocketAddr) -> Result<Connection, Failure> {
-        timeout(self.timeout, self.connect(address))
+    pub(crate) async fn open(&self, peer: impl Into<Peer>) -> Result<Connection, Failure> {
+        timeout(self.timeout, self.connect(&peer.into()))
             .await
             .unwrap_or(Err(Failure::Timeout))
     }
 
-    async fn connect(&self, address: SocketAddr) -> Result<Connection, Failure> {
+    async fn connect(&self, peer: &Peer) -> Result<Connection, Failure> {
         let refuse = |error: io::Error| Failure::of_connecting(&error);
-        let socket = TcpStream::connect(address).await.map_err(refuse)?;
-        // A request is sent at its scheduled time, not when the kernel has collected enough bytes.
-        socket.set_nodelay(true).map_err(refuse)?;
+        let socket = peer.connect().await.map_err(refuse)?;
         let departures = Rc::new(Departures::default());
         let wire = Wire {
             socket,

@@ -10,6 +10,7 @@
 //! The timestamp of a request is taken below TLS, where bytes are handed to the kernel. Handshakes are complete before
 //! a request begins, so their writes are never attributed to a request.
 
+mod anchored;
 mod answer;
 mod connector;
 mod frames;
@@ -17,6 +18,7 @@ mod http1;
 mod http2;
 mod insecure;
 mod message;
+mod peer;
 mod stamp;
 mod tls;
 mod trunk;
@@ -30,6 +32,7 @@ use std::fmt;
 use hyper::{StatusCode, Version};
 
 pub use connector::{ConnectOptions, HttpVersion};
+pub use peer::{Peer, Via};
 pub use tls::{TlsError, Trust};
 
 pub(crate) use answer::Head;

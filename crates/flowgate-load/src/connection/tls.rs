@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_rustls::rustls;
-use tokio_rustls::rustls::client::Resumption;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::client::{Resumption, WebPkiServerVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use super::anchored::Anchored;
 use super::connector::HttpVersion;
 use super::insecure::AnyCertificate;
 
@@ -33,7 +34,7 @@ pub enum Trust {
     /// Certificates that the operating system trusts, including a company's own authority, as with `curl`.
     #[default]
     System,
-    /// Certificates of the authorities in a PEM file, and no others.
+    /// Certificates in a PEM file and those that they issued, and no others, as with `curl --cacert`.
     File(PathBuf),
     /// Any certificate, for any host, expired or not. The traffic is encrypted, but the server is not authenticated.
     Anyone,
@@ -80,12 +81,14 @@ pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
 pub(super) fn configure(trust: &Trust, version: HttpVersion) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let any_certificate = AnyCertificate::new(&provider);
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| TlsError(Reason::Unsupported(error)))?;
     let builder = match trust {
         Trust::System => builder.with_root_certificates(system_roots()?),
-        Trust::File(path) => builder.with_root_certificates(roots_in(path)?),
+        Trust::File(path) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(anchored(path, provider)?)),
         Trust::Anyone => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(any_certificate)),
@@ -108,7 +111,7 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-fn roots_in(path: &Path) -> Result<RootCertStore, TlsError> {
+fn anchored(path: &Path, provider: Arc<CryptoProvider>) -> Result<Anchored, TlsError> {
     let refuse = |error| {
         let path = path.to_owned();
         TlsError(match error {
@@ -116,16 +119,26 @@ fn roots_in(path: &Path) -> Result<RootCertStore, TlsError> {
             error => Reason::BadCertificate(path, error.to_string()),
         })
     };
+    let unusable = |what: String| TlsError(Reason::BadCertificate(path.to_owned(), what));
     let mut roots = RootCertStore::empty();
+    let mut certificates = Vec::new();
     for certificate in CertificateDer::pem_file_iter(path).map_err(refuse)? {
-        roots.add(certificate.map_err(refuse)?).map_err(|error| {
-            TlsError(Reason::BadCertificate(path.to_owned(), error.to_string()))
-        })?;
+        let certificate = certificate.map_err(refuse)?;
+        roots
+            .add(certificate.clone())
+            .map_err(|error| unusable(error.to_string()))?;
+        certificates.push(certificate);
     }
     if roots.is_empty() {
         return Err(TlsError(Reason::NoCertificate(path.to_owned())));
     }
-    Ok(roots)
+    let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| unusable(error.to_string()))?;
+    Ok(Anchored {
+        chains,
+        certificates,
+    })
 }
 
 impl fmt::Display for TlsError {

@@ -1,19 +1,19 @@
 //! Connections for several users: each gets its own, or a share in one.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 
 use tokio::sync::Mutex;
 
 use super::Connection;
 use super::connector::Connector;
+use super::peer::Peer;
 use crate::failure::Failure;
 
 /// Shares one HTTP/2 connection among its users: the first opens it, and again after it has closed. With HTTP/1.1 each
 /// user gets a separate connection.
 pub(crate) struct Trunk {
     connector: Connector,
-    address: SocketAddr,
+    address: Peer,
     /// The shared connection, or one that waits for the first user. The lock is held while a connection is opened, so
     /// that other users wait for it instead of opening one each.
     open: Mutex<Option<Connection>>,
@@ -21,7 +21,7 @@ pub(crate) struct Trunk {
 }
 
 impl Trunk {
-    pub(crate) fn new(connector: Connector, address: SocketAddr) -> Trunk {
+    pub(crate) fn new(connector: Connector, address: Peer) -> Trunk {
         Trunk {
             may_share: Cell::new(connector.may_share()),
             connector,
@@ -31,11 +31,7 @@ impl Trunk {
     }
 
     /// Creates a trunk with one open connection.
-    pub(crate) fn beginning_with(
-        first: Connection,
-        connector: Connector,
-        address: SocketAddr,
-    ) -> Trunk {
+    pub(crate) fn beginning_with(first: Connection, connector: Connector, address: Peer) -> Trunk {
         Trunk {
             open: Mutex::new(Some(first)),
             ..Trunk::new(connector, address)
@@ -58,9 +54,9 @@ impl Trunk {
         if !self.may_share.get() {
             // Many are opened concurrently.
             drop(open);
-            return self.connector.open(self.address).await;
+            return self.connector.open(self.address.clone()).await;
         }
-        let connection = self.connector.open(self.address).await?;
+        let connection = self.connector.open(self.address.clone()).await?;
         *open = connection.share();
         // A protocol that a server negotiated once is assumed for later connections.
         self.may_share.set(open.is_some());

@@ -7,14 +7,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use super::peer::Socket;
 use super::stamp::Departures;
 
 /// A socket that reports its writes to [`Departures`].
 pub(super) struct Wire {
-    pub(super) socket: TcpStream,
+    pub(super) socket: Socket,
     pub(super) departures: Rc<Departures>,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Transport {
 impl Wire {
     fn write(
         &mut self,
-        write: impl FnOnce(Pin<&mut TcpStream>) -> Poll<io::Result<usize>>,
+        write: impl FnOnce(Pin<&mut Socket>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if !self.departures.wants_a_date() {
             return write(Pin::new(&mut self.socket));

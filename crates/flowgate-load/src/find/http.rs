@@ -10,7 +10,7 @@ use super::blocks::{BLOCKS, Blocks};
 use super::conduct::{Behind, Offered, Service, ServiceLost, conduct};
 use super::finding::{Finding, Step};
 use super::wish::{Mode, Wish};
-use crate::connection::ConnectOptions;
+use crate::connection::{ConnectOptions, Peer};
 use crate::engine::{self, RunError, resolve};
 use crate::plan::{Pace, Plan, Template};
 use crate::progress::Progress;
@@ -110,9 +110,8 @@ impl HttpService {
         let Some(target) = self.targets.first() else {
             return Ok(true);
         };
-        let addresses = resolve(target, self.connect.timeout, &self.stop).map_err(lost)?;
-        let mut addresses = addresses.iter();
-        Ok(addresses.all(|address| address.ip().to_canonical().is_loopback()))
+        let addresses = resolve(target, &self.connect, &self.stop).map_err(lost)?;
+        Ok(addresses.iter().all(Peer::is_local))
     }
 
     /// Searches for the highest load that keeps the objective. `tell` gets each step. Blocks.

@@ -5,17 +5,19 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::failure::Failure;
 
-/// Joins the words of its text.
-fn code(failure: Failure) -> String {
-    let text = failure.to_string();
-    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.');
-    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
-    words.join("-").to_lowercase()
+impl Failure {
+    /// Returns its name for programs: the words of its text, joined.
+    pub(crate) fn code(self) -> String {
+        let text = self.to_string();
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '.');
+        let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+        words.join("-").to_lowercase()
+    }
 }
 
 impl Serialize for Failure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&code(*self))
+        serializer.serialize_str(&self.code())
     }
 }
 
@@ -24,7 +26,7 @@ impl<'de> Deserialize<'de> for Failure {
         let name = String::deserialize(deserializer)?;
         let known = Failure::ALL
             .into_iter()
-            .find(|&failure| code(failure) == name);
+            .find(|failure| failure.code() == name);
         known.ok_or_else(|| D::Error::custom(format!("{name:?} is not a kind of failure")))
     }
 }
@@ -35,11 +37,11 @@ mod tests {
 
     #[test]
     fn every_failure_has_a_code_of_its_own() {
-        let mut codes: Vec<_> = Failure::ALL.into_iter().map(code).collect();
+        let mut codes: Vec<_> = Failure::ALL.into_iter().map(Failure::code).collect();
         codes.sort();
         codes.dedup();
         assert_eq!(codes.len(), Failure::ALL.len());
-        assert_eq!(code(Failure::Refused), "connection-refused");
-        assert_eq!(code(Failure::NotHttp), "answer-is-not-http-1.1");
+        assert_eq!(Failure::Refused.code(), "connection-refused");
+        assert_eq!(Failure::NotHttp.code(), "answer-is-not-http-1.1");
     }
 }

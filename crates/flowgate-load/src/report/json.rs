@@ -39,6 +39,7 @@ struct Judged {
 struct Limits {
     rate_error: f64,
     lag_p99_ns: u64,
+    error_share: f64,
 }
 
 impl Report {
@@ -56,11 +57,12 @@ impl Report {
     ///   "schema": 1,                  version of this layout; increases when a field is removed or changed
     ///   "flowgate": "0.1.0",          version of flowgate
     ///   "verdict": {                  see Verdict
-    ///     "word": "RATE NOT HELD",    or RATE HELD, RATE LIMIT KEPT, RATE LIMIT NOT KEPT, UNPACED
+    ///     "word": "RATE NOT HELD",    or RATE HELD, RATE LIMIT KEPT, RATE LIMIT NOT KEPT, UNPACED, TOO MANY ERRORS
     ///     "causes": ["…"],            reasons, the most important first
     ///     "thresholds": {             thresholds of the verdict
     ///       "rate_error": 0.001,      a fraction of the target
-    ///       "lag_p99_ns": 1000000
+    ///       "lag_p99_ns": 1000000,
+    ///       "error_share": 0.01
     ///   } },
     ///   "achieved_per_second": 999.9, ? mean rate from the first to the last send
     ///   "rate_error": -0.0001,        ? signed fraction of the target
@@ -79,7 +81,9 @@ impl Report {
     ///     },
     ///     "window": {                 ? at most `sends` sends in any interval shorter than `span_ns`
     ///       "sends": 100, "span_ns": 60000000000
-    ///   } },
+    ///     },
+    ///     "max_error_share": 0.01
+    ///   },
     ///   "counts": {                   see RequestCounts
     ///     "scheduled": 5000,          ?
     ///     "sent", "unsent", "skipped", "unanswered", "resent", "queued", "body_bytes": 0,
@@ -143,6 +147,7 @@ impl Report {
                 thresholds: Limits {
                     rate_error: thresholds.rate_error,
                     lag_p99_ns: nanos::of(thresholds.lag_p99),
+                    error_share: thresholds.error_share,
                 },
             },
             achieved_per_second: self.achieved(),

@@ -5,20 +5,27 @@ mod csv;
 pub mod html;
 mod json;
 pub(crate) mod nanos;
+mod provenance;
 pub(crate) mod text;
 
 use std::time::Duration;
 
 pub use self::json::ReportError;
+pub use self::provenance::Provenance;
 
 use serde::{Deserialize, Serialize};
 
 use crate::counts::RequestCounts;
 use crate::failure::Failure;
 use crate::pacing::Pacing;
-use crate::spread::{Quantile, Spread};
+use crate::spread::{Quantile, Spread, percentile_name};
 use crate::timeline::Timeline;
 use crate::verdict::{Thresholds, Verdict, judge};
+
+/// Default maximum share of errors.
+pub(crate) const MAX_ERROR_SHARE: f64 = 0.01;
+/// Maximum error of the rate in a run that is not short.
+const MAX_RATE_ERROR: f64 = 0.001;
 
 /// Results of a run. `Display` writes about a dozen lines of text.
 ///
@@ -64,12 +71,20 @@ pub struct Report {
     pub service: Spread,
     /// Distributions of these three durations.
     pub curves: Curves,
-    /// Counts and times per second.
+    /// Values of the shares in [`Plan::percentiles`](crate::Plan::percentiles); empty if there are none.
+    #[serde(default)]
+    pub percentiles: Curves,
+    /// Counts and times by slot.
+    ///
+    /// A slot is 10 ms to 1 s, or longer in runs of more than an hour.
     pub timeline: Timeline,
     /// Use of the connections.
     pub connections: Connections,
     /// Whether the run was [stopped](crate::Stop) before its end.
     pub is_interrupted: bool,
+    /// When, how and where the run was made.
+    #[serde(default)]
+    pub provenance: Provenance,
 }
 
 /// What a run was asked to do, as far as its report needs it.
@@ -112,6 +127,14 @@ pub struct Asked {
     /// Bound for every window of one length, if there is one.
     #[serde(default)]
     pub window: Option<Window>,
+    /// Maximum share of errors, from 0 to 1; see [`Plan::max_error_share`](crate::Plan::max_error_share).
+    #[serde(default = "usual_error_share")]
+    pub max_error_share: f64,
+}
+
+/// Share of errors that is allowed in a report which does not say.
+fn usual_error_share() -> f64 {
+    MAX_ERROR_SHARE
 }
 
 /// How a run treats a rate.
@@ -332,13 +355,21 @@ impl Report {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn thresholds(&self) -> Thresholds {
+        let lag_p99 = self.asked.interval.max(Duration::from_millis(1));
+        let gaps = self.counts.sent.saturating_sub(1);
+        // The sends should have taken gaps / rate. Each end may be late by `lag_p99`.
+        let by_lag = match self.asked.per_second {
+            Some(rate) if gaps > 0 => lag_p99.as_secs_f64() * rate / gaps as f64,
+            _ => 0.0,
+        };
         Thresholds {
-            rate_error: 0.001,
-            lag_p99: self.asked.interval.max(Duration::from_millis(1)),
+            rate_error: by_lag.max(MAX_RATE_ERROR),
+            lag_p99,
+            error_share: self.asked.max_error_share,
         }
     }
 
-    /// Returns whether the rate was held or the rate limit kept, and if not, why.
+    /// Returns whether the run was successful, and if not, why.
     ///
     /// # Examples
     ///
@@ -356,6 +387,29 @@ impl Report {
     /// ```
     pub fn verdict(&self) -> Verdict {
         judge(self)
+    }
+
+    /// Returns the columns of a table of durations: the percentiles that were asked for or the usual ones, and the maximum.
+    pub(crate) fn columns(
+        &self,
+        spread: &Spread,
+        own: &[Quantile],
+    ) -> Vec<(String, Option<Duration>)> {
+        let shares = &self.percentiles.response;
+        if shares.is_empty() {
+            let usual = spread.columns().into_iter();
+            return usual
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect();
+        }
+        let named = shares.iter().map(|asked| {
+            let found = own.iter().find(|own| own.share == asked.share);
+            let is_known = |own: &&Quantile| spread.distinguishes(own.share);
+            let value = found.filter(is_known).map(|own| own.value);
+            (percentile_name(asked.share), value)
+        });
+        let max = (spread.samples > 0).then_some(spread.max);
+        named.chain([("max".to_owned(), max)]).collect()
     }
 
     /// Returns the most frequent failure, if a request failed before it was sent.

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use flowgate_chart::duration;
+use flowgate_chart::{duration, significant};
 
-use crate::failure::Failure;
 use crate::report::{PacingMode, Report};
-use crate::spread::Spread;
+use crate::spread::{Quantile, Spread};
+use crate::timeline::Slot;
 use crate::verdict::{Cause, Verdict};
 
 impl fmt::Display for Report {
@@ -132,8 +132,8 @@ fn evenness(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// Writes how close each second was to the schedule.
 fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "seconds    {}", as_planned(report))?;
-    let starts = report.timeline.starts();
-    let furthest = starts.max_by_key(|(_, slot)| slot.difference());
+    let seconds = seconds(report).into_iter();
+    let furthest = seconds.max_by_key(|(_, slot)| slot.difference());
     if let Some((start, slot)) = furthest.filter(|(_, slot)| slot.difference() > 0) {
         write!(
             f,
@@ -148,9 +148,12 @@ fn by_second(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// `60 of 60 seconds within 1 of the schedule`
 fn as_planned(report: &Report) -> String {
-    let sends = |slot: &&crate::timeline::Slot| slot.scheduled + slot.sent > 0;
-    let slots = || report.timeline.slots.iter().filter(sends);
-    let within = slots().filter(|slot| slot.difference() <= 1).count();
+    let mut slots = seconds(report);
+    slots.retain(|(_, slot)| slot.scheduled + slot.sent > 0);
+    let within = slots
+        .iter()
+        .filter(|(_, slot)| slot.difference() <= 1)
+        .count();
     let width = report.timeline.width.as_secs();
     let unit = match width {
         0..=1 => "seconds".to_owned(),
@@ -158,31 +161,41 @@ fn as_planned(report: &Report) -> String {
     };
     format!(
         "{within} of {} {unit} within 1 of the schedule",
-        slots().count()
+        slots.len()
     )
+}
+
+/// Returns the timeline in slots of at least a second, with their starts.
+fn seconds(report: &Report) -> Vec<(Duration, Slot)> {
+    let width = report.timeline.width.max(Duration::from_nanos(1));
+    let joined = Duration::from_secs(1).as_nanos() / width.as_nanos();
+    let joined = usize::try_from(joined).unwrap_or(usize::MAX).max(1);
+    let starts = report.timeline.starts().map(|(start, _)| start);
+    let groups = report.timeline.slots.chunks(joined).map(Slot::joined);
+    starts.step_by(joined).zip(groups).collect()
 }
 
 /// Writes the table of durations.
 fn spreads(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{:<10}", "")?;
-    for (name, _) in report.response.columns() {
+    for (name, _) in report.columns(&report.response, &[]) {
         write!(f, " {name:>9}")?;
     }
     writeln!(f)?;
-    let mut row = |name: &str, spread: Spread| {
+    let mut row = |name: &str, spread: Spread, own: &[Quantile]| {
         write!(f, "{name:<10}")?;
-        for (_, value) in spread.columns() {
+        for (_, value) in report.columns(&spread, own) {
             let value = value.map_or("-".to_owned(), duration);
             write!(f, " {value:>9}")?;
         }
         writeln!(f)
     };
     if report.asked.mode != PacingMode::Unpaced {
-        row("lag", report.lag)?;
+        row("lag", report.lag, &report.percentiles.lag)?;
     }
-    row("response", report.response)?;
+    row("response", report.response, &report.percentiles.response)?;
     if report.asked.mode != PacingMode::Unpaced {
-        row("service", report.service)?;
+        row("service", report.service, &report.percentiles.service)?;
     }
     Ok(())
 }
@@ -222,24 +235,15 @@ fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{gap}{count} × {code}")?;
     }
     f.write_str("\nerrors     ")?;
-    let mut is_first = true;
-    let mut item = |f: &mut fmt::Formatter<'_>, count: u64, what: &dyn fmt::Display| {
-        if count == 0 {
-            return Ok(());
-        }
-        let gap = if is_first { "" } else { "   " };
-        is_first = false;
-        write!(f, "{gap}{count} {what}")
-    };
-    item(f, statuses.client_error, &"answered 4xx")?;
-    item(f, statuses.server_error, &"answered 5xx")?;
-    item(f, statuses.other, &"answered with a nonstandard status")?;
-    for failure in Failure::ALL {
-        let count = report.counts.failures.get(&failure).copied();
-        item(f, count.unwrap_or(0), &failure)?;
+    let causes = report.counts.errors_by_cause();
+    if causes.is_empty() {
+        f.write_str("none")?;
     }
-    item(f, report.counts.unanswered, &"unanswered at the end")?;
-    writeln!(f, "{}", if is_first { "none" } else { "" })
+    for (index, (cause, count)) in causes.into_iter().enumerate() {
+        let gap = if index == 0 { "" } else { "   " };
+        write!(f, "{gap}{count} {cause}")?;
+    }
+    writeln!(f)
 }
 
 /// Writes the verdict.
@@ -252,7 +256,7 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("all sent, ")?;
             match report.rate_error() {
                 _ if !report.asked.is_constant => f.write_str(&as_planned(report))?,
-                Some(_) => write!(f, "rate within {} %", thresholds.rate_error * 100.0)?,
+                Some(_) => write!(f, "rate within {}", share(thresholds.rate_error))?,
                 None => f.write_str("too few for a rate")?,
             }
             writeln!(f, ", lag p99 at most {}", brief(thresholds.lag_p99))
@@ -276,16 +280,37 @@ fn verdict(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             (None, None) => writeln!(f, "each sent when the limiter allowed it"),
         },
         Verdict::Unpaced => writeln!(f, "no rate was given"),
-        Verdict::RateNotHeld(causes) | Verdict::RateLimitNotKept(causes) => {
-            for (index, cause) in causes.iter().enumerate() {
-                let gap = if index == 0 { "" } else { "; " };
-                write!(f, "{gap}{cause}")?;
+        Verdict::TooManyErrors(causes) => {
+            listed(&causes, f)?;
+            match load_was(report) {
+                Some(kept) => writeln!(f, "; {kept}"),
+                None => writeln!(f),
             }
+        }
+        Verdict::RateNotHeld(causes) | Verdict::RateLimitNotKept(causes) => {
+            listed(&causes, f)?;
             if let [Cause::Lag { .. }] = causes[..] {
                 f.write_str("\n           the client was late: this machine was busy, or stalled")?;
             }
             writeln!(f)
         }
+    }
+}
+
+fn listed(causes: &[Cause], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (index, cause) in causes.iter().enumerate() {
+        let gap = if index == 0 { "" } else { "; " };
+        write!(f, "{gap}{cause}")?;
+    }
+    Ok(())
+}
+
+/// Returns how the load was, in a run that only had too many errors.
+pub(super) fn load_was(report: &Report) -> Option<&'static str> {
+    match report.asked.mode {
+        PacingMode::Hold => Some("the rate was held"),
+        PacingMode::Under => Some("the rate limit was kept"),
+        PacingMode::Unpaced => None,
     }
 }
 
@@ -299,6 +324,11 @@ pub(crate) fn brief(length: Duration) -> String {
 /// Formats a fraction as a signed percentage with four decimals.
 pub(crate) fn percent(fraction: f64) -> String {
     format!("{:+.4} %", fraction * 100.0)
+}
+
+/// Formats a share as a percentage with up to three digits: `0.1 %`, `5.26 %`.
+pub(crate) fn share(share: f64) -> String {
+    format!("{} %", significant(share * 100.0, 3))
 }
 
 /// Formats a rate with seven significant digits, without trailing zeros.

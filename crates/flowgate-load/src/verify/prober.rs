@@ -1,7 +1,6 @@
 //! One connection of an investigation: opened when needed, one request at a time, at given times.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use flowgate_tower::client::Told as Fields;
@@ -11,7 +10,7 @@ use hyper::header::LOCATION;
 use tokio::time::timeout;
 
 use super::{Inconclusive, StatusRanges};
-use crate::connection::{Answer, Connection, Connector, Head, Message, Stamp};
+use crate::connection::{Answer, Connection, Connector, Head, Message, Peer, Stamp};
 use crate::failure::Failure;
 use crate::pacer::Pacer;
 
@@ -19,7 +18,7 @@ use crate::pacer::Pacer;
 pub(super) struct Way {
     pub(super) connector: Connector,
     /// The first address that accepted a connection comes first.
-    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) addresses: Vec<Peer>,
     /// By key.
     pub(super) messages: Vec<Message>,
     pub(super) admitted: StatusRanges,
@@ -48,9 +47,9 @@ pub(super) struct Status {
 }
 
 /// The step that failed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Asking {
-    Connecting(SocketAddr, Failure),
+    Connecting(Peer, Failure),
     Exchanging(Failure),
 }
 
@@ -112,13 +111,13 @@ impl Prober {
         }
         self.connection = None;
         let mut failure = None;
-        for &address in &way.addresses {
-            match way.connector.open(address).await {
+        for address in &way.addresses {
+            match way.connector.open(address.clone()).await {
                 Ok(connection) => {
                     self.connection = Some(connection);
                     return Ok(());
                 }
-                Err(why) => failure = Some(Asking::Connecting(address, why)),
+                Err(why) => failure = Some(Asking::Connecting(address.clone(), why)),
             }
         }
         // A host always has an address here.

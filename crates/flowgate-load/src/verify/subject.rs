@@ -10,7 +10,7 @@ use tokio::task::{LocalSet, spawn_local, yield_now};
 
 use super::prober::{self, Asked, Prober, Way};
 use super::{Inconclusive, StatusRanges, VerifyError};
-use crate::connection::{ConnectOptions, Connector, HttpVersion};
+use crate::connection::{ConnectOptions, Connector, HttpVersion, Peer};
 use crate::engine::{RunError, resolve};
 use crate::failure::Failure;
 use crate::plan::Template;
@@ -126,7 +126,7 @@ pub struct HttpSubject {
 impl HttpSubject {
     /// Resolves the host. Nothing is sent yet.
     ///
-    /// When `stop` is stopped, the investigation ends with an error.
+    /// When `stop` is stopped, the investigation ends with what it knows, or with an error if no response has arrived.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl HttpSubject {
             ..asking.connect
         };
         let connector = Connector::new(&asking.target, &connect).map_err(RunError::Tls)?;
-        let addresses = resolve(&asking.target, connect.timeout, stop)?;
+        let addresses = resolve(&asking.target, &connect, stop)?;
         let templates = match asking.keys {
             Some((name, values)) if !values.is_empty() => values
                 .into_iter()
@@ -208,7 +208,7 @@ impl HttpSubject {
     /// ```
     pub fn is_local(&self) -> bool {
         let mut addresses = self.way.addresses.iter();
-        addresses.all(|address| address.ip().to_canonical().is_loopback())
+        addresses.all(Peer::is_local)
     }
 
     /// Returns the inconclusive results, with their counts.
@@ -262,7 +262,13 @@ impl HttpSubject {
             }
         });
         let (mut all, mut is_given_up) = (Vec::new(), false);
-        for sent in sent.ok_or(VerifyError::Stopped)? {
+        let sent = match sent {
+            Some(sent) => sent,
+            // Earlier responses remain valid, because nothing is sent after this batch.
+            None if self.has_answered => Vec::new(),
+            None => return Err(VerifyError::Stopped),
+        };
+        for sent in sent {
             self.probers.insert(sent.prober.number(), sent.prober);
             all.extend(sent.asked);
             is_given_up |= sent.timeouts == TOO_MANY_TIMEOUTS;
@@ -290,7 +296,7 @@ impl HttpSubject {
                 Err(failure) => {
                     self.unanswered += 1;
                     if !self.has_answered || self.unanswered >= TOO_MANY_UNANSWERED {
-                        return Err(match *failure {
+                        return Err(match failure.clone() {
                             prober::Asking::Connecting(address, failure) => {
                                 RunError::Connect { address, failure }.into()
                             }
@@ -397,6 +403,10 @@ fn joined<T>(outcome: Result<T, tokio::task::JoinError>) -> T {
 
 impl ProbeSubject for HttpSubject {
     type Error = VerifyError;
+
+    fn has_ended(&self) -> bool {
+        self.has_answered && self.stop.is_stopped()
+    }
 
     fn now_ns(&self) -> u64 {
         nanos::of(self.way.began.elapsed())

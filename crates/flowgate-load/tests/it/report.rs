@@ -6,7 +6,8 @@ use std::time::Duration;
 use flowgate::Quota;
 use flowgate_load::{
     Asked, Busiest, Cause, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode,
-    Report, RequestCounts, Schedule, Slot, Spread, Statuses, Timeline, Verdict, Window,
+    Provenance, Quantile, Report, RequestCounts, Schedule, Slot, Spread, Statuses, Timeline,
+    Verdict, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -17,6 +18,7 @@ fn spread(p50: Duration) -> Spread {
         samples: 5000,
         p50,
         p90: 2 * p50,
+        p95: 3 * p50,
         p99: 10 * p50,
         p999: 20 * p50,
         p9999: 30 * p50,
@@ -36,6 +38,7 @@ fn asked(schedule: &Schedule) -> Asked {
         burst: 1,
         guarantee: None,
         window: None,
+        max_error_share: 0.01,
     }
 }
 
@@ -84,6 +87,7 @@ fn perfect() -> Report {
             envelope: Vec::new(),
         },
         curves: Curves::default(),
+        percentiles: Curves::default(),
         span: 4999 * MILLI,
         lag: spread(6 * MICRO),
         response: spread(110 * MICRO),
@@ -97,6 +101,7 @@ fn perfect() -> Report {
             why_missing: None,
         },
         is_interrupted: false,
+        provenance: Provenance::default(),
     }
 }
 
@@ -123,9 +128,9 @@ fn what_is_within_the_thresholds_is_held() {
         reasons(|report| report.span = Duration::from_micros(4_994_100)),
         "held"
     );
-    // Errors and refusals are the server's; the rate was held all the same.
+    // What the server limits is no error.
     assert_eq!(
-        reasons(|report| report.counts.statuses.server_error = 5000),
+        reasons(|report| report.counts.statuses.limited = 5000),
         "held"
     );
     // A stop after the last send took nothing from the run.
@@ -192,7 +197,8 @@ fn the_first_cause_is_the_one_beneath_the_others() {
             report.counts.unsent = 900;
             report.counts.failures = BTreeMap::from([(Failure::Refused, 900), (Failure::Reset, 1)]);
         }),
-        "sent 4100 of 5000 (connection refused)",
+        "sent 4100 of 5000 (connection refused); \
+         901 of 5000 requests failed (connection refused), more than 1 %",
     );
 }
 
@@ -222,6 +228,96 @@ fn one_request_has_no_rate() {
     assert_eq!(report.achieved(), None);
 }
 
+/// The last line of the text.
+fn last_line(report: &Report) -> String {
+    let text = report.to_string();
+    text.lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_run_in_which_too_many_requests_failed_is_not_successful() {
+    let mut report = perfect();
+    report.counts.statuses.success = 4950;
+    report.counts.failures = BTreeMap::from([(Failure::Reset, 50)]);
+    assert_eq!(report.verdict(), Verdict::RateHeld, "1 % is allowed");
+    report.counts.unanswered = 1;
+    let errors = "51 of 5000 requests failed (connection reset), more than 1 %";
+    assert_eq!(report.verdict().to_string(), "TOO MANY ERRORS");
+    assert_eq!(report.verdict().causes()[0].to_string(), errors);
+    assert_eq!(
+        last_line(&report),
+        format!("verdict    TOO MANY ERRORS: {errors}; the rate was held")
+    );
+    report.asked.max_error_share = 0.02;
+    assert_eq!(report.verdict(), Verdict::RateHeld);
+
+    // A rate that was not held comes first.
+    report.asked.max_error_share = 0.01;
+    report.lag.p99 = 3 * MILLI;
+    let line = last_line(&report);
+    let expected = format!("verdict    RATE NOT HELD: lag p99 3 ms over 1 ms; {errors}");
+    assert_eq!(line, expected);
+
+    // What could not be sent has failed, too.
+    let mut unpaced = perfect();
+    unpaced.asked.mode = PacingMode::Unpaced;
+    unpaced.counts.unsent = 100;
+    unpaced.counts.failures = BTreeMap::from([(Failure::Refused, 100)]);
+    assert_eq!(
+        last_line(&unpaced),
+        "verdict    TOO MANY ERRORS: 100 of 5100 requests failed (connection refused), more than 1 %"
+    );
+    let mut under = under();
+    under.counts.statuses.server_error = 500;
+    let line = last_line(&under);
+    assert!(line.ends_with("; the rate limit was kept"), "{line}");
+}
+
+#[test]
+fn a_short_run_may_be_off_by_what_the_lag_may_be() {
+    // Twenty requests at 1000/s take 19 ms; each end may be 1 ms late.
+    let short = |span_us| {
+        reasons(|report| {
+            report.asked = asked(&Schedule::of(Quota::per_second(1000), 20).unwrap());
+            report.counts.scheduled = Some(20);
+            report.counts.sent = 20;
+            report.counts.statuses.success = 20;
+            report.span = Duration::from_micros(span_us);
+        })
+    };
+    assert_eq!(short(19_063), "held");
+    assert_eq!(short(19_990), "held");
+    assert_eq!(short(18_060), "held");
+    assert_eq!(short(20_100), "rate off by -5.4726 %, more than 5.26 %");
+    // In a long run it is 0.1 %, as the other tests say.
+    assert_eq!(perfect().thresholds().rate_error, 0.001);
+}
+
+#[test]
+fn percentiles_that_were_asked_for_replace_the_usual_ones() {
+    let mut report = perfect();
+    let values = |p50: Duration| {
+        let value = |(share, times)| Quantile {
+            share,
+            value: p50 * times,
+        };
+        [(0.75, 1), (0.995, 12), (0.99999, 40)].map(value).to_vec()
+    };
+    report.percentiles = Curves {
+        lag: values(6 * MICRO),
+        response: values(110 * MICRO),
+        service: Vec::new(),
+    };
+    let text = report.to_string();
+    let table = "
+                 p75     p99.5   p99.999       max
+lag          6.00 µs   72.0 µs         -    300 µs
+response      110 µs   1.32 ms         -   5.50 ms
+service            -         -         -   5.20 ms
+";
+    assert!(text.contains(table), "{text}");
+}
+
 #[test]
 fn the_text_of_a_run_that_held_its_rate() {
     let expected = "\
@@ -232,10 +328,10 @@ sent       5000 of 5000 in 5.00 s   up to 3 of 50 connections busy
 pacing     gap error p50 2 µs, p99 20 µs   smallest gap 980 µs
            busiest 100 ms 101, 1 s 1001
 
-                 p50       p90       p99     p99.9    p99.99       max
-lag          6.00 µs   12.0 µs   60.0 µs    120 µs         -    300 µs
-response      110 µs    220 µs   1.10 ms   2.20 ms         -   5.50 ms
-service       104 µs    208 µs   1.04 ms   2.08 ms         -   5.20 ms
+                 p50       p90       p95       p99     p99.9    p99.99       max
+lag          6.00 µs   12.0 µs   18.0 µs   60.0 µs    120 µs         -    300 µs
+response      110 µs    220 µs    330 µs   1.10 ms   2.20 ms         -   5.50 ms
+service       104 µs    208 µs    312 µs   1.04 ms   2.08 ms         -   5.20 ms
 
 status     2xx 5000   3xx 0   4xx 0   5xx 0   limited 0 (429, 503)
 errors     none
@@ -291,17 +387,17 @@ sent       40 of 90 in 30.0 s   up to 3 of 50 connections busy
            5 waited for a connection, up to 12.0 ms
            7 did not open: too many open files or ports
 
-                 p50       p90       p99     p99.9    p99.99       max
-lag             7 ns     14 ns     70 ns    140 ns         -    350 ns
-response           -         -         -         -         -         -
-service            -         -         -         -         -         -
+                 p50       p90       p95       p99     p99.9    p99.99       max
+lag             7 ns     14 ns     21 ns     70 ns    140 ns         -    350 ns
+response           -         -         -         -         -         -         -
+service            -         -         -         -         -         -         -
 
 status     2xx 20   3xx 2   4xx 3   5xx 4   limited 5 (429, 503)   1xx 1   other 1
            of these 4 × 500, 3 × 404, 2 × 302, 1 × 204
 errors     3 answered 4xx   4 answered 5xx   1 answered with a nonstandard status   \
 30 connection refused   1 timed out   1 answer is not HTTP/1.1   2 unanswered at the end
 verdict    RATE NOT HELD: interrupted; sent 40 of 90 (connection refused); \
-rate off by -13.3333 %, more than 0.1 %
+rate off by -13.3333 %, more than 2.56 %; 42 of 70 requests failed (connection refused), more than 1 %
 ";
     assert_eq!(report.to_string(), expected);
 }
@@ -385,6 +481,21 @@ fn the_text_of_a_ramp_says_how_close_each_second_was() {
         line(&report, "           largest"),
         "           largest difference: sent 210 of 200 scheduled, from 14 s"
     );
+    // Shorter slots are joined to seconds.
+    report.timeline.width = 200 * MILLI;
+    report.timeline.slots = [[24; 5], [32; 5], [40; 5]]
+        .map(|scheduled| slots(scheduled, scheduled))
+        .concat();
+    report.timeline.slots[12].sent = 42;
+    assert_eq!(
+        line(&report, "seconds"),
+        "seconds    2 of 3 seconds within 1 of the schedule"
+    );
+    assert_eq!(
+        line(&report, "           largest"),
+        "           largest difference: sent 202 of 200 scheduled, from 2 s"
+    );
+    report.timeline.width = 7000 * MILLI;
     report.timeline.slots = slots([120; 5], [120; 5]);
     assert_eq!(
         line(&report, "seconds"),
@@ -409,6 +520,7 @@ fn under() -> Report {
             per_second: 100.0,
         }),
         window: None,
+        max_error_share: 0.01,
     };
     report.counts.scheduled = None;
     report.counts.sent = 500;
@@ -521,6 +633,7 @@ fn a_run_without_a_rate_is_not_judged() {
         burst: 1,
         guarantee: None,
         window: None,
+        max_error_share: 0.01,
     };
     report.counts.scheduled = None;
     assert_eq!(report.verdict(), Verdict::Unpaced);
@@ -532,8 +645,8 @@ sent       5000 in 5.00 s   up to 3 of 50 connections busy
 pacing     smallest gap 980 µs
            busiest 100 ms 101, 1 s 1001
 
-                 p50       p90       p99     p99.9    p99.99       max
-response      110 µs    220 µs   1.10 ms   2.20 ms         -   5.50 ms
+                 p50       p90       p95       p99     p99.9    p99.99       max
+response      110 µs    220 µs    330 µs   1.10 ms   2.20 ms         -   5.50 ms
 
 status     2xx 5000   3xx 0   4xx 0   5xx 0   limited 0 (429, 503)
 errors     none

@@ -3,7 +3,7 @@
 use crate::sample;
 use std::time::Duration;
 
-use flowgate_load::{Cluster, PacingMode, Quantile, Report, Slot, html};
+use flowgate_load::{Cluster, Curves, Failure, PacingMode, Quantile, Report, Slot, html};
 use roxmltree::{Document, Node, ParsingOptions};
 
 /// The page is XML too, which says more about its form than a browser would.
@@ -285,26 +285,93 @@ fn the_numbers_of_a_run_are_on_its_page() {
         "most in any 100 ms|101",
         "admitted (1xx to 3xx)|2903",
         "limited (429, 503)|54",
-        "timed out|16",
-        "unanswered at the end|5",
+        "errors|294 (9.82 %)",
+        "… timed out|16",
+        "… answered 4xx|3",
+        "… unanswered at the end|5",
         "bodies|1.82 MB",
-        "response|111 µs|110 µs|220 µs|1.10 ms|2.20 ms|–|5.50 ms",
+        "response|111 µs|220 µs|1.10 ms|5.50 ms",
     ];
     for row in expected {
         assert!(rows.iter().any(|found| found == row), "{row}: {rows:#?}");
     }
 }
 
+/// A page that is green over 300 failures would be worse than none.
+#[test]
+fn a_run_whose_requests_failed_is_not_green() {
+    let mut report = sample::held(3);
+    report.counts.statuses.success = 0;
+    report.counts.failures = [(Failure::Reset, 3_000)].into();
+    let page = html::page(&[("run", &report)]);
+    let document = parse(&page);
+    let article = named(&document, "article").next().expect("a verdict");
+    assert_eq!(article.attribute("class"), Some("bad"));
+    let said = text(article);
+    for expected in [
+        "✗ TOO MANY ERRORS",
+        "3000 of 3000 requests failed (connection reset), more than 5 %",
+        "the rate was held",
+        "At most 5 % of the requests may fail.",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert!(
+        rows(&page).contains(&"errors|3000 (100 %)".to_owned()),
+        "{:?}",
+        rows(&page)
+    );
+    // Among others that went well, too.
+    let page = html::page(&[("good", &sample::held(3)), ("bad", &report)]);
+    let document = parse(&page);
+    let classes = named(&document, "article").map(|article| article.attribute("class"));
+    assert_eq!(classes.collect::<Vec<_>>(), [Some("good"), Some("bad")]);
+}
+
+#[test]
+fn a_page_says_where_it_comes_from() {
+    let page = html::page(&[("run", sample::full())]);
+    let document = parse(&page);
+    let article = named(&document, "article")
+        .next()
+        .map(text)
+        .unwrap_or_default();
+    for expected in [
+        "flowgate load 'http://127.0.0.1:8080/?a=1&b=<2>' -q 1000",
+        "2026-11-28 01:30:12 UTC · flowgate 0.0.1 · 2 × AMD EPYC 7B13, linux 6.1.0 x86_64",
+    ] {
+        assert!(article.contains(expected), "{expected}: {article}");
+    }
+}
+
+/// Runs with different percentiles share a table.
+#[test]
+fn every_percentile_of_any_run_has_a_column() {
+    let page = html::page(&[("a", &sample::held(3)), ("b", &sample::full())]);
+    let rows = rows(&page);
+    let head = "||mean|p50|p90|p95|p99|p99.9|p99.99|max";
+    assert!(rows.iter().any(|row| row == head), "{rows:?}");
+    let other = "|b|111 µs|–|220 µs|–|1.10 ms|–|–|5.50 ms";
+    assert!(
+        rows.iter().any(|row| row.ends_with(&other[1..])),
+        "{rows:?}"
+    );
+}
+
 #[test]
 fn a_quantile_that_is_only_the_maximum_is_left_out() {
     let mut report = sample::full();
+    report.percentiles = Curves::default();
     for (samples, row) in [
-        (999, "lag|7.00 µs|6.00 µs|12.0 µs|60.0 µs|–|–|300 µs"),
+        (
+            999,
+            "lag|7.00 µs|6.00 µs|12.0 µs|18.0 µs|60.0 µs|–|–|300 µs",
+        ),
         (
             10_000,
-            "lag|7.00 µs|6.00 µs|12.0 µs|60.0 µs|120 µs|240 µs|300 µs",
+            "lag|7.00 µs|6.00 µs|12.0 µs|18.0 µs|60.0 µs|120 µs|240 µs|300 µs",
         ),
-        (0, "lag|–|–|–|–|–|–|–"),
+        (0, "lag|–|–|–|–|–|–|–|–"),
     ] {
         report.lag.samples = samples;
         let page = html::page(&[("run", &report)]);
@@ -319,7 +386,7 @@ fn a_run_without_a_rate_has_no_lag() {
     let mut report = sample::held(3);
     report.asked.mode = PacingMode::Unpaced;
     let page = html::page(&[("run", &report)]);
-    assert!(rows(&page).contains(&"lag|–|–|–|–|–|–|–".to_owned()));
+    assert!(rows(&page).contains(&"lag|–|–|–|–|–|–|–|–".to_owned()));
     assert!(page.contains("nothing was scheduled") && !page.contains(">target<"));
 }
 

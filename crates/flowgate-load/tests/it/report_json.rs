@@ -82,6 +82,29 @@ fn a_report_without_what_windows_may_hold_is_read() {
     assert_eq!(read.asked.guarantee, sample::full().asked.guarantee);
 }
 
+/// As an older version of the same schema wrote it.
+#[test]
+fn a_report_without_what_was_added_later_is_read() {
+    let mut value: Value = serde_json::from_str(&sample::full().to_json()).unwrap();
+    let report = value.as_object_mut().unwrap();
+    assert!(report.remove("percentiles").is_some() && report.remove("provenance").is_some());
+    let asked = value["asked"].as_object_mut().unwrap();
+    assert!(asked.remove("max_error_share").is_some());
+    let spreads = ["lag", "response", "service"].map(|name| format!("/{name}"));
+    for place in spreads.into_iter().chain(["/pacing/gap_error".to_owned()]) {
+        let spread = value.pointer_mut(&place).unwrap().as_object_mut().unwrap();
+        assert!(spread.remove("p95_ns").is_some(), "{place}");
+    }
+    let read = Report::from_json(&value.to_string()).unwrap();
+    assert_eq!(read.asked.max_error_share, 0.01);
+    assert_eq!(read.provenance, flowgate_load::Provenance::default());
+    // An unknown quantile is not zero.
+    let text = read.to_string();
+    let row = text.lines().find(|line| line.starts_with("response"));
+    let cells: Vec<_> = row.unwrap().split_whitespace().collect();
+    assert_eq!(cells[5..8], ["-", "1.10", "ms"], "{text}");
+}
+
 #[test]
 fn every_failure_is_read_back() {
     let report = sample::full();

@@ -1,16 +1,18 @@
 //! Whole runs against the crate's own server, on counts alone: how fast this machine is decides
 //! nothing.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use flowgate::Quota;
 use flowgate_load::{
     Cause, Extent, Failure, Late, Margin, Origin, Pace, PacingLimiter, PacingMode, Plan, RunError,
-    Schedule, Segment, Slot, Stop, Target, Verdict,
+    Schedule, Segment, Slot, Stop, Target, Verdict, Via,
 };
 
 fn plan(origin: &Origin, requests: u64) -> Plan {
@@ -341,5 +343,161 @@ fn margins_are_added_to_the_distances_of_a_pacing_limiter() {
         let report = report.unwrap();
         assert_eq!(report.counts.statuses.success, 5, "{report}");
         assert!(report.pacing.smallest_gap.unwrap() >= shortest, "{report}");
+    }
+}
+
+/// How many requests arrive at a server that answers each immediately.
+fn counting_server() -> (Target, Arc<AtomicU64>) {
+    let arrived = Arc::new(AtomicU64::new(0));
+    let count = arrived.clone();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let count = count.clone();
+            thread::spawn(move || answer_and_count(stream, &count));
+        }
+    });
+    (Target::parse(&target).unwrap(), arrived)
+}
+
+fn answer_and_count(stream: impl Read + Write, count: &AtomicU64) {
+    let mut stream = BufReader::new(stream);
+    let mut line = String::new();
+    while stream.read_line(&mut line).is_ok_and(|length| length > 0) {
+        if line == "\r\n" {
+            count.fetch_add(1, Relaxed);
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+            if stream.get_mut().write_all(answer).is_err() {
+                return;
+            }
+        }
+        line.clear();
+    }
+}
+
+#[test]
+fn a_warm_up_is_sent_and_not_counted() {
+    let schedule = || Schedule::of(Quota::per_second(100), 5).unwrap();
+    let limiter = || PacingLimiter::at_most(Quota::per_second(100));
+    for (pace, sent) in [
+        // Shorter than the warm-up, so it is repeated.
+        (Pace::Hold(schedule()), Some(5)),
+        (Pace::Under(limiter(), Extent::Requests(5)), Some(5)),
+        (Pace::Unpaced(Extent::Requests(50)), Some(50)),
+        (
+            Pace::Unpaced(Extent::Lasting(Duration::from_millis(20))),
+            None,
+        ),
+    ] {
+        let (target, arrived) = counting_server();
+        let mut plan = Plan::new(target, pace);
+        plan.warm_up = Duration::from_millis(300);
+        plan.connections = NonZeroUsize::new(2).unwrap();
+        let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+        let counts = &report.counts;
+        if let Some(sent) = sent {
+            assert_eq!(
+                (counts.sent, counts.statuses.success),
+                (sent, sent),
+                "{report}"
+            );
+        }
+        assert_eq!(counts.statuses.success, report.response.samples, "{report}");
+        assert_eq!(counts.statuses.total(), counts.sent, "{report}");
+        assert!(arrived.load(Relaxed) >= counts.sent + 5, "{report}");
+        // No time counts from the warm-up.
+        let slots = &report.timeline.slots;
+        assert_eq!(slots.iter().map(|slot| slot.sent).sum::<u64>(), counts.sent);
+        assert!(report.response.max < Duration::from_millis(300), "{report}");
+        if report.asked.mode == PacingMode::Under {
+            assert_eq!(report.verdict(), Verdict::RateLimitKept, "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_while_it_warms_up_has_a_report() {
+    let (target, _) = counting_server();
+    let schedule = Schedule::of(Quota::per_second(100), 5).unwrap();
+    let mut plan = Plan::new(target, schedule);
+    plan.warm_up = Duration::from_secs(3600);
+    let stop = Stop::new();
+    let mut left = Duration::ZERO;
+    let report = flowgate_load::run_watched(plan, &stop, |progress| {
+        left = left.max(progress.warm_up_left);
+        stop.stop();
+    });
+    let report = report.unwrap();
+    assert!(left > Duration::from_secs(3500), "{left:?}");
+    assert_eq!((report.counts.sent, report.is_interrupted), (0, true));
+}
+
+#[cfg(unix)]
+#[test]
+fn requests_go_where_they_are_told_to() {
+    use std::os::unix::net::UnixListener;
+
+    let path = std::env::temp_dir().join(format!("flowgate-run-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    let arrived = Arc::new(AtomicU64::new(0));
+    let count = arrived.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let count = count.clone();
+            thread::spawn(move || answer_and_count(stream, &count));
+        }
+    });
+    let (target, over_tcp) = counting_server();
+    let port = target
+        .to_string()
+        .trim_end_matches('/')
+        .rsplit_once(':')
+        .unwrap()
+        .1
+        .parse()
+        .unwrap();
+    let host = "127.0.0.1".to_owned();
+    for (via, count) in [
+        (Via::Socket(path.clone()), &arrived),
+        (Via::Host { host, port }, &over_tcp),
+    ] {
+        // Nobody has such an address.
+        let target = Target::parse("http://shop.invalid/a").unwrap();
+        let schedule = Schedule::of(Quota::per_second(500), 7).unwrap();
+        let mut plan = Plan::new(target, schedule);
+        plan.connect.via = Some(via);
+        let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+        assert_eq!(report.target, "http://shop.invalid/a");
+        assert_eq!(report.counts.statuses.success, 7, "{report}");
+        assert_eq!(count.load(Relaxed), 7);
+    }
+    std::fs::remove_file(&path).unwrap();
+    let schedule = Schedule::of(Quota::per_second(500), 7).unwrap();
+    let mut plan = Plan::new(Target::parse("http://h/").unwrap(), schedule);
+    plan.connect.via = Some(Via::Socket(path.clone()));
+    let error = flowgate_load::run(plan, &Stop::new())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains(&path.display().to_string()), "{error}");
+}
+
+#[test]
+fn percentiles_are_those_of_the_durations() {
+    let origin = Origin::start().unwrap();
+    let mut plan = plan(&origin, 100);
+    plan.percentiles = vec![0.5, 0.95, 0.99];
+    let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+    for (own, spread) in [
+        (&report.percentiles.lag, report.lag),
+        (&report.percentiles.response, report.response),
+        (&report.percentiles.service, report.service),
+    ] {
+        let own: Vec<_> = own.iter().map(|own| (own.share, own.value)).collect();
+        assert_eq!(
+            own,
+            [(0.5, spread.p50), (0.95, spread.p95), (0.99, spread.p99)]
+        );
     }
 }

@@ -272,6 +272,14 @@ fn asking_ends_when_it_is_stopped() {
         let stop = stop.clone();
         move || stop.stop()
     });
-    assert!(matches!(subject.send(&far), Err(VerifyError::Stopped)));
+    // What was received before is kept.
+    assert!(matches!(subject.send(&far), Ok(answers) if answers.is_empty()));
     stopping.join().unwrap();
+    assert!(subject.has_ended());
+    // Without a response, there is nothing to keep.
+    let other = Stop::new();
+    let mut subject = HttpSubject::new(asking(&url), &other).unwrap();
+    other.stop();
+    assert!(matches!(subject.send(&far), Err(VerifyError::Stopped)));
+    assert!(!subject.has_ended());
 }

@@ -3,8 +3,8 @@
 use flowgate_load::verify::to_json;
 use flowgate_load::{Target, html};
 use flowgate_verify::{
-    DetectedKind, EnvelopePoint, Estimate, ExpectedLimit, ExpectedVerdict, Findings, Investigation,
-    Judgement, Simulated, Steady,
+    Defect, DetectedKind, EnvelopePoint, Estimate, ExpectedLimit, ExpectedVerdict, Findings,
+    Investigation, Judgement, Simulated, Steady, Worst,
 };
 use roxmltree::{Document, ParsingOptions};
 
@@ -129,4 +129,48 @@ fn json_has_a_number_for_its_layout() {
     assert_eq!(json["detected"]["rate"]["value"], 99.8);
     assert_eq!(json["expected"]["limit"], "100/s burst 20");
     assert!(text.ends_with("}\n"));
+}
+
+#[test]
+fn each_name_of_a_defect_is_that_in_json() {
+    let (times, of) = (1, 2);
+    let worst = Worst {
+        interval: 1.0,
+        admitted: 2,
+        allowed: 1.0,
+        at: 0.0,
+    };
+    let defects = [
+        Defect::Race {
+            admitted: 2,
+            allowed: 1.0,
+        },
+        Defect::Nodes { at_least: 2 },
+        Defect::MultipleOfExpected { times: 2 },
+        Defect::LateReset { by_seconds: 1.0 },
+        Defect::EarlyRetryAfter {
+            times,
+            of,
+            by_seconds: 1.0,
+        },
+        Defect::WrongRemaining { times, of },
+        Defect::OverAdmission { worst },
+        Defect::UnderAdmission {
+            per_second: 1.0,
+            allowed: 2.0,
+        },
+        Defect::Collapse {
+            offered: 2.0,
+            admitted: 1.0,
+            of: 2.0,
+        },
+        Defect::Ban { after_refusals: 1 },
+        Defect::Failures { times, of },
+    ];
+    let names = defects.each_ref().map(Defect::name);
+    assert_eq!(names, Defect::NAMES);
+    for defect in defects {
+        let json = serde_json::to_value(&defect).unwrap();
+        assert!(json.get(defect.name()).is_some(), "{json}");
+    }
 }

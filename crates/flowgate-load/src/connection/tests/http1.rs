@@ -97,7 +97,7 @@ fn users_of_a_trunk_get_a_connection_each() {
         let server = Server::start(None, http1).await;
         let connector = connector(&server.url("http"), HttpVersion::Http1);
         let first = connector.open(server.address).await.unwrap();
-        let trunk = Trunk::beginning_with(first, connector, server.address);
+        let trunk = Trunk::beginning_with(first, connector, server.address.into());
         let mut connections = Vec::new();
         for _ in 0..3 {
             connections.push(trunk.connect().await.unwrap());

@@ -412,7 +412,7 @@ fn users_of_a_trunk_share_a_connection_and_open_a_new_one_together() {
         .await;
         let connector = connector(&server.url("http"), HttpVersion::Http2);
         let first = connector.open(server.address).await.unwrap();
-        let trunk = Trunk::beginning_with(first, connector, server.address);
+        let trunk = Trunk::beginning_with(first, connector, server.address.into());
         let trunk = Rc::new(trunk);
         for round in 1..=2 {
             let mut users = JoinSet::new();

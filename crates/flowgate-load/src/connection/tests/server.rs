@@ -15,7 +15,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair,
+    date_time_ymd,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -123,12 +124,15 @@ pub(super) struct Wanted {
     /// First and last year.
     pub(super) years: (i32, i32),
     pub(super) is_authority: bool,
+    /// Whether it has alternative names, or only a common name.
+    pub(super) has_names: bool,
 }
 
 pub(super) const GOOD: Wanted = Wanted {
     name: "localhost",
     years: (2020, 2120),
     is_authority: false,
+    has_names: true,
 };
 
 impl Issuer {
@@ -148,6 +152,39 @@ impl Issuer {
     /// The same for a server that requires a client certificate.
     pub(super) fn strict_server(&self, protocols: &[&str]) -> ServerConfig {
         self.build(&GOOD, protocols, true)
+    }
+
+    /// Returns the settings of a server, and its certificate, which this authority issued or nobody else did.
+    pub(super) fn pinned(&self, wanted: &Wanted, is_own: bool) -> (ServerConfig, Scratch) {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        if wanted.has_names {
+            params = CertificateParams::new(vec![wanted.name.to_owned()]).unwrap();
+        }
+        params.not_before = date_time_ymd(wanted.years.0, 1, 1);
+        params.not_after = date_time_ymd(wanted.years.1, 1, 1);
+        params.distinguished_name = DistinguishedName::new();
+        params
+            .distinguished_name
+            .push(DnType::OrganizationName, "flowgate");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, wanted.name);
+        if wanted.is_authority {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        }
+        let key = KeyPair::generate().unwrap();
+        let certificate = match is_own {
+            true => params.self_signed(&key).unwrap(),
+            false => params.signed_by(&key, &self.0).unwrap(),
+        };
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        (config, Scratch::holding(&certificate.pem()))
     }
 
     fn build(&self, wanted: &Wanted, protocols: &[&str], is_strict: bool) -> ServerConfig {

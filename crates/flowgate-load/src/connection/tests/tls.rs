@@ -124,6 +124,59 @@ fn what_is_wrong_with_a_certificate_is_told_apart() {
     }
 }
 
+/// As curl does: `openssl req -x509` makes an authority of the server, whose only name is the common name.
+#[test]
+fn a_certificate_that_is_in_the_file_itself_is_trusted() {
+    let issuer = Issuer::new("theirs");
+    let authority = Wanted {
+        is_authority: true,
+        ..GOOD
+    };
+    let plain = Wanted {
+        has_names: false,
+        ..authority
+    };
+    let expired = Wanted {
+        years: (2020, 2021),
+        ..plain
+    };
+    let other = Wanted {
+        name: "other.test",
+        ..plain
+    };
+    let other_name = Wanted {
+        has_names: true,
+        ..other
+    };
+    let fault = |fault| Err(Failure::Tls(fault));
+    for (wanted, is_own, expected) in [
+        (&GOOD, true, Ok(())),
+        (&authority, true, Ok(())),
+        (&plain, true, Ok(())),
+        // Its issuer is not in the file.
+        (&GOOD, false, Ok(())),
+        (&plain, false, Ok(())),
+        (&expired, true, fault(TlsFault::Expired)),
+        (&other, true, fault(TlsFault::WrongName)),
+        (&other_name, true, fault(TlsFault::WrongName)),
+        (&other_name, false, fault(TlsFault::WrongName)),
+    ] {
+        run(async {
+            let (config, file) = issuer.pinned(wanted, is_own);
+            let server = Server::start(Some(config), http1).await;
+            let options = options(HttpVersion::Http1, Trust::File(file.0.clone()));
+            let opened = https(&server, &options).open(server.address).await;
+            assert_eq!(opened.map(drop), expected, "{} {is_own}", wanted.name);
+
+            // Another one for the same name, by the same issuer, is not in the file.
+            let (config, _) = issuer.pinned(wanted, is_own);
+            let impostor = Server::start(Some(config), http1).await;
+            let opened = https(&impostor, &options).open(impostor.address).await;
+            assert!(matches!(opened, Err(Failure::Tls(_))), "{}", wanted.name);
+        });
+    }
+}
+
 #[test]
 fn another_name_may_be_asked_for() {
     run(async {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use flowgate_chart::{Escaped, Key, bytes, duration, grouped, significant};
 
-use crate::failure::Failure;
+use crate::counts::ErrorCause;
 use crate::report::html::run::Run;
-use crate::report::{PacingMode, Report, text};
-use crate::spread::Spread;
+use crate::report::{PacingMode, Provenance, Report, text};
+use crate::spread::{Quantile, Spread};
 use crate::verdict::Verdict;
 
 /// The top of a page.
@@ -53,7 +53,9 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
     let verdict = report.verdict();
     let (class, sign) = match verdict {
         Verdict::RateHeld | Verdict::RateLimitKept => ("good", "✓"),
-        Verdict::RateNotHeld(_) | Verdict::RateLimitNotKept(_) => ("bad", "✗"),
+        Verdict::RateNotHeld(_) | Verdict::RateLimitNotKept(_) | Verdict::TooManyErrors(_) => {
+            ("bad", "✗")
+        }
         Verdict::Unpaced => ("plain", "–"),
     };
     writeln!(f, "<article class=\"{class}\">")?;
@@ -74,6 +76,9 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
         for cause in verdict.causes() {
             writeln!(f, "<li>{}</li>", Escaped(&cause.to_string()))?;
         }
+        if let (Verdict::TooManyErrors(_), Some(load)) = (&verdict, text::load_was(report)) {
+            writeln!(f, "<li>{load}</li>")?;
+        }
         f.write_str("</ul>\n")?;
     }
     if is_named || run.name != report.target || report.own_origin {
@@ -89,20 +94,50 @@ fn verdict(run: &Run, is_named: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result
         )?;
     }
     writeln!(f, "<p class=\"limits\">{}</p>", Escaped(&limits(report)))?;
+    let Provenance {
+        command,
+        version,
+        machine,
+        ..
+    } = &report.provenance;
+    if let Some(command) = command {
+        writeln!(
+            f,
+            "<p class=\"limits\"><code>{}</code></p>",
+            Escaped(command)
+        )?;
+    }
+    let version = version
+        .as_ref()
+        .map(|version| format!("flowgate {version}"));
+    let origin = [report.provenance.date(), version, machine.clone()];
+    let origin: Vec<String> = origin.into_iter().flatten().collect();
+    if !origin.is_empty() {
+        writeln!(
+            f,
+            "<p class=\"limits\">{}</p>",
+            Escaped(&origin.join(" · "))
+        )?;
+    }
     writeln!(f, "</article>")
 }
 
 /// Returns the thresholds of the verdict.
 fn limits(report: &Report) -> String {
+    let allowed = text::share(report.asked.max_error_share);
+    format!(
+        "{} At most {allowed} of the requests may fail.",
+        of_the_load(report)
+    )
+}
+
+fn of_the_load(report: &Report) -> String {
     let thresholds = report.thresholds();
     match report.asked.mode {
         PacingMode::Hold => {
             let lag = text::brief(thresholds.lag_p99);
             let rate = match report.asked.is_constant {
-                true => format!(
-                    ", rate within {} %",
-                    significant(thresholds.rate_error * 100.0, 3)
-                ),
+                true => format!(", rate within {}", text::share(thresholds.rate_error)),
                 false => String::new(),
             };
             format!(
@@ -232,17 +267,23 @@ fn answers(runs: &[Run]) -> Vec<Row> {
         row("limited (429, 503)", &|report| {
             Some(grouped(report.counts.statuses.limited))
         }),
-        row("errors (other 4xx, 5xx)", &|report| {
-            Some(grouped(report.counts.statuses.errors()))
+        row("errors", &|report| {
+            let errors = grouped(report.counts.errors());
+            Some(
+                match report.counts.error_share().filter(|share| *share > 0.0) {
+                    Some(share) => format!("{errors} ({})", text::share(share)),
+                    None => errors,
+                },
+            )
         }),
     ];
-    rows.extend(Failure::ALL.map(|failure| {
-        row(&failure.to_string(), &|report| {
-            some(*report.counts.failures.get(&failure)?)
+    // In the order of a report, whichever run they occurred in.
+    rows.extend(ErrorCause::all().map(|cause| {
+        row(&format!("… {cause}"), &|report| {
+            let causes = report.counts.errors_by_cause();
+            let found = causes.into_iter().find(|(found, _)| *found == cause);
+            found.map(|(_, count)| grouped(count))
         })
-    }));
-    rows.push(row("unanswered at the end", &|report| {
-        some(report.counts.unanswered)
     }));
     rows.push(row("bodies", &|report| {
         Some(bytes(report.counts.body_bytes))
@@ -298,22 +339,47 @@ fn lag(report: &Report) -> Spread {
     }
 }
 
-/// A distribution with its name.
-type NamedSpread = (&'static str, fn(&Report) -> Spread);
+/// A distribution with its name, and its percentiles that were asked for.
+type NamedSpread = (&'static str, fn(&Report) -> (Spread, &[Quantile]));
+
+/// Returns the names of the percentiles that any run has, each after those before it in its run.
+fn columns(runs: &[Run]) -> Vec<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for run in runs {
+        let mut place = 0;
+        for (name, _) in run.report.columns(&run.report.response, &[]) {
+            match columns.iter().position(|column| *column == name) {
+                Some(found) => place = found + 1,
+                None => {
+                    columns.insert(place, name);
+                    place += 1;
+                }
+            }
+        }
+    }
+    columns
+}
 
 /// Writes the distributions, with comparable values below each other.
 fn durations(runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let spreads: [NamedSpread; 3] = [
-        ("response", |report| report.response),
-        ("service", |report| report.service),
-        ("lag", lag),
+        ("response", |report| {
+            (report.response, &report.percentiles.response)
+        }),
+        ("service", |report| {
+            (report.service, &report.percentiles.service)
+        }),
+        ("lag", |report| (lag(report), &report.percentiles.lag)),
     ];
     f.write_str("<section class=\"full\">\n<h2>Durations</h2>\n<div class=\"scroll\"><table>\n<thead><tr><td></td>")?;
     if runs.len() > 1 {
         f.write_str("<td></td>")?;
     }
-    let names = Spread::default().columns().map(|(name, _)| name);
-    for name in ["mean"].into_iter().chain(names) {
+    let columns = columns(runs);
+    for name in ["mean"]
+        .into_iter()
+        .chain(columns.iter().map(String::as_str))
+    {
         write!(f, "<th scope=\"col\">{name}</th>")?;
     }
     f.write_str("</tr></thead>\n")?;
@@ -335,9 +401,13 @@ fn durations(runs: &[Run], f: &mut fmt::Formatter<'_>) -> fmt::Result {
                     Key::line(run.look, &run.name)
                 )?;
             }
-            let spread = spread(run.report);
+            let (spread, own) = spread(run.report);
             let mean = (spread.samples > 0).then_some(spread.mean);
-            let quantiles = spread.columns().map(|(_, value)| value);
+            let values = run.report.columns(&spread, own);
+            let quantiles = columns.iter().map(|column| {
+                let found = values.iter().find(|(name, _)| name == column);
+                found.and_then(|(_, value)| *value)
+            });
             for value in [mean].into_iter().chain(quantiles) {
                 let cell = value.map_or("–".to_owned(), duration);
                 write!(f, "<td>{cell}</td>")?;

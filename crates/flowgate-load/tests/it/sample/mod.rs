@@ -1,10 +1,11 @@
 //! Reports to be written as files.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use flowgate_load::{
-    Asked, Busiest, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode, Quantile,
-    Report, RequestCounts, Slot, Spread, Statuses, Timeline, TlsFault, Window,
+    Asked, Busiest, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode,
+    Provenance, Quantile, Report, RequestCounts, Slot, Spread, Statuses, Timeline, TlsFault,
+    Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -17,6 +18,7 @@ fn spread(p50: Duration) -> Spread {
         mean: p50 + MICRO,
         p50,
         p90: 2 * p50,
+        p95: 3 * p50,
         p99: 10 * p50,
         p999: 20 * p50,
         p9999: 40 * p50,
@@ -102,6 +104,7 @@ pub fn full() -> Report {
                 sends: 1_234,
                 span: 777 * MILLI,
             }),
+            max_error_share: 0.05,
         },
         counts: RequestCounts {
             scheduled: Some(3_000),
@@ -161,6 +164,11 @@ pub fn full() -> Report {
             response: curve(110 * MICRO),
             service: curve(104 * MICRO),
         },
+        percentiles: Curves {
+            lag: curve(6 * MICRO)[2..4].to_vec(),
+            response: curve(110 * MICRO)[2..4].to_vec(),
+            service: curve(104 * MICRO)[2..4].to_vec(),
+        },
         timeline: Timeline {
             width: SECOND,
             slots: vec![slot(1_000, 0, 0), slot(1_000, 20, 3), slot(970, 34, 40)],
@@ -174,6 +182,12 @@ pub fn full() -> Report {
             why_missing: Some(Failure::Refused),
         },
         is_interrupted: true,
+        provenance: Provenance {
+            started: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_829_412_345)),
+            command: Some("flowgate load 'http://127.0.0.1:8080/?a=1&b=<2>' -q 1000".to_owned()),
+            version: Some("0.0.1".to_owned()),
+            machine: Some("2 × AMD EPYC 7B13, linux 6.1.0 x86_64".to_owned()),
+        },
     }
 }
 
@@ -191,6 +205,7 @@ pub fn held(seconds: u64) -> Report {
         },
         ..RequestCounts::default()
     };
+    report.percentiles = Curves::default();
     report.span = SECOND * u32::try_from(seconds).expect("a short run") - MILLI;
     report.timeline.slots = (0..seconds)
         .map(|second| slot(1_000, second % 3, second % 7 / 6))
@@ -225,6 +240,7 @@ pub fn empty() -> Report {
         response: nothing,
         service: nothing,
         curves: Curves::default(),
+        percentiles: Curves::default(),
         timeline: Timeline::default(),
         connections: Connections {
             why_missing: None,

@@ -53,7 +53,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
         "Envelope: the most sends in any interval",
         "Each dot is the shortest interval that contains this number of sends. The shaded area is what the rate allows \
             in an interval of length w: burst + rate × w for a limit; 1 + rate × w for a constant rate, in which a late \
-            send raises its dot by 1. Dots inside the shaded area were paced as requested.",
+            send raises its dot by 1. For a rate that changes, it is the highest rate. Dots inside the shaded area were paced as requested.",
     )
     .keys(key_texts(runs))
     .charts([chart])
@@ -108,17 +108,17 @@ fn key_texts(runs: &[Run]) -> String {
     }
 }
 
-/// Returns the bound of the run. For a constant rate that is held: one more than its number of gaps.
+/// Returns the bound of the run. For a rate that is held: one more than its number of gaps, at its highest.
 fn limit(report: &Report) -> Option<Guarantee> {
     let asked = &report.asked;
-    let is_even = asked.mode == PacingMode::Hold && asked.is_constant;
-    let even = || {
+    let is_held = asked.mode == PacingMode::Hold;
+    let held = || {
         Some(Guarantee {
-            burst: 1,
-            per_second: asked.per_second.filter(|_| is_even)?,
+            burst: asked.burst,
+            per_second: asked.highest_per_second.filter(|_| is_held)?,
         })
     };
-    asked.guarantee.or_else(even)
+    asked.guarantee.or_else(held)
 }
 
 /// Returns the number of sends allowed in an interval of this many nanoseconds.

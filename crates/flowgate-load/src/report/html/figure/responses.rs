@@ -1,4 +1,4 @@
-//! Response times per second.
+//! Response times over time.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ pub(super) fn figure(runs: &[Run]) -> Figure {
     Figure::new(
         "Response times",
         "Response: from the scheduled time of a request until its answer was complete, of those answered in each \
-            second (longer runs have longer slots). Lag: how late requests were sent.",
+            interval. Lag: how late requests were sent.",
     )
     .keys(keys)
     .charts(charts)
