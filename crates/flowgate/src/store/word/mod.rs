@@ -362,13 +362,9 @@ impl<R: Rule> Word<R> {
                 let Some(behind) = &behind else { continue };
                 view.step_behind(behind);
             }
-            match step(&view) {
-                Step::Stay(told) => return told,
-                Step::Move(state, told) => {
-                    if self.commit(&view, view.stored(state)) {
-                        return told;
-                    }
-                }
+            let commit = |state| self.commit(&view, view.stored(state));
+            if let Some(told) = step(&view).committed(commit) {
+                return told;
             }
         }
     }
@@ -422,13 +418,8 @@ impl<R: Rule> Word<R> {
     ) -> T {
         loop {
             let view = self.view(now_ns);
-            match step(&view) {
-                Step::Stay(told) => return told,
-                Step::Move(state, told) => {
-                    if self.commit(&view, state) {
-                        return told;
-                    }
-                }
+            if let Some(told) = step(&view).committed(|state| self.commit(&view, state)) {
+                return told;
             }
         }
     }
