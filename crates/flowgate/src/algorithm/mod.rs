@@ -38,17 +38,6 @@ pub(crate) enum Step<R> {
     Move(u128, R),
 }
 
-impl<R> Step<R> {
-    /// Returns the answer, if there is no change, or if `commit` has made it.
-    #[inline(always)]
-    pub(crate) fn committed(self, commit: impl FnOnce(u128) -> bool) -> Option<R> {
-        match self {
-            Self::Stay(told) => Some(told),
-            Self::Move(state, told) => commit(state).then_some(told),
-        }
-    }
-}
-
 impl Ticks for u64 {
     const ZERO: Self = 0;
 

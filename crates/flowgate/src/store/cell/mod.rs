@@ -102,9 +102,13 @@ impl<P: Parameters<N>, const N: usize> Cell<P, N> {
     pub(crate) fn update<R>(&self, mut step: impl FnMut(&P, u128) -> Step<R>) -> R {
         loop {
             let (parameters, word) = self.seen();
-            let commit = |state| self.swap(word, state).is_ok();
-            if let Some(told) = step(&parameters, word >> STATE_SHIFT).committed(commit) {
-                return told;
+            match step(&parameters, word >> STATE_SHIFT) {
+                Step::Stay(told) => return told,
+                Step::Move(state, told) => {
+                    if self.swap(word, state).is_ok() {
+                        return told;
+                    }
+                }
             }
         }
     }

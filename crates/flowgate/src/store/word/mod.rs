@@ -362,9 +362,13 @@ impl<R: Rule> Word<R> {
                 let Some(behind) = &behind else { continue };
                 view.step_behind(behind);
             }
-            let commit = |state| self.commit(&view, view.stored(state));
-            if let Some(told) = step(&view).committed(commit) {
-                return told;
+            match step(&view) {
+                Step::Stay(told) => return told,
+                Step::Move(state, told) => {
+                    if self.commit(&view, view.stored(state)) {
+                        return told;
+                    }
+                }
             }
         }
     }
@@ -418,8 +422,13 @@ impl<R: Rule> Word<R> {
     ) -> T {
         loop {
             let view = self.view(now_ns);
-            if let Some(told) = step(&view).committed(|state| self.commit(&view, state)) {
-                return told;
+            match step(&view) {
+                Step::Stay(told) => return told,
+                Step::Move(state, told) => {
+                    if self.commit(&view, state) {
+                        return told;
+                    }
+                }
             }
         }
     }
