@@ -137,7 +137,6 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
-mod adaptive;
 mod algorithm;
 mod clock;
 mod companions;
@@ -154,11 +153,6 @@ mod striped;
 mod types;
 mod verdict;
 
-pub use adaptive::{
-    Adapt, AdaptReport, AdaptWindow, AdaptiveLimit, AdaptiveLimitBuilder, AdaptivePermit,
-    AdaptivePermits, AdaptiveView, Aimd, Bdp, CallOutcome, FineLimit, Gradient, GradientBuilder,
-    OwnedAdaptivePermit, Vegas,
-};
 pub use clock::{Clock, ManualClock, Source, Timestamp};
 pub use companions::address::{AddressKey, AddressPrefixes};
 pub use companions::config::{
@@ -180,6 +174,11 @@ pub use companions::sometimes::{Sometimes, SometimesBuilder, SometimesBy};
 #[cfg(feature = "futures")]
 pub use companions::stream::{Cost, OneToken, RateLimited, StreamExt};
 pub use companions::throttle::{Throttle, ThrottleBuilder, ThrottleCounts, ThrottlePermit};
+pub use concurrency::adaptive::{
+    Adapt, AdaptReport, AdaptWindow, AdaptiveLimit, AdaptiveLimitBuilder, AdaptivePermit,
+    AdaptivePermits, AdaptiveView, Aimd, Bdp, CallOutcome, FineLimit, Gradient, GradientBuilder,
+    OwnedAdaptivePermit, Vegas,
+};
 pub use concurrency::limit::{ConcurrencyLimit, ConcurrencyLimitBuilder, OwnedPermit};
 pub use concurrency::permit::{Permit, Permits};
 pub use gate::{Gate, GateBuilder, GateError, GateLimits, KeyedGate, KeyedGateBuilder, KeyedTurn};

@@ -1,5 +1,6 @@
 //! [`Denied`]: why an operation may not go ahead, and when to retry.
 
+use crate::clock::saturating_nanos;
 use core::fmt;
 use core::num::{NonZeroU8, NonZeroU64};
 use core::time::Duration;
@@ -156,7 +157,7 @@ impl Denied {
     pub(crate) fn sooner(self, early_ns: u64) -> Self {
         match self.retry_after() {
             Some(wait) if early_ns > 0 => {
-                let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+                let wait_ns = saturating_nanos(wait);
                 self.for_ns(wait_ns.saturating_add(early_ns))
             }
             _ => self,
@@ -205,9 +206,7 @@ impl Denied {
     /// ```
     #[must_use]
     pub fn queue_full(retry_after: Option<Duration>) -> Self {
-        let wait_ns = retry_after.map_or(0, |wait| {
-            u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).max(1)
-        });
+        let wait_ns = retry_after.map_or(0, |wait| saturating_nanos(wait).max(1));
         Self(Reason::LineFull { wait_ns })
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flowgate::{
     Clock, ConcurrencyLimit, LeakyBucket, Limiter, LimiterConfig, LimiterConfigError, LimiterKind,
-    Quota, QuotaError, Unlimited,
+    Quota, QuotaError, Quotas, Unlimited,
 };
 use flowgate_tower::AnyLimit;
 
@@ -142,8 +142,9 @@ fn quota(name: &str, text: &str) -> Result<Quota, String> {
 }
 
 fn unknown(text: &str) -> String {
-    match text.parse::<Quota>() {
-        Ok(_) => format!("a limiter's name is missing: write 'token {text}' or 'sliding {text}'"),
+    match text.parse::<Quotas>().as_ref().map(Quotas::len) {
+        Ok(1) => format!("a limiter's name is missing: write 'token {text}' or 'sliding {text}'"),
+        Ok(_) => format!("a limiter's name is missing: write 'token {text}'"),
         Err(_) => format!(
             "not a limiter: write one of {} or queue with a rate, 'concurrency 10', or none",
             LimiterKind::ALL.map(LimiterKind::name).join(", ")
@@ -192,6 +193,10 @@ mod tests {
             ("", "not a limiter: write one of token, leaky"),
             ("tokens 5/s", "not a limiter"),
             ("100/s", "a limiter's name is missing: write 'token 100/s'"),
+            (
+                "10/s burst 5; 1000/day",
+                "write 'token 10/s burst 5; 1000/day'",
+            ),
             ("sliding", "the quota is missing; write \"sliding 100/s\""),
             ("queue", "a rate is missing: write 'queue 100/s'"),
             ("sliding 5/s burst 3", "burst"),

@@ -27,6 +27,22 @@ pub use manual::ManualClock;
 #[cfg(all(feature = "std", not(target_os = "linux"), not(flowgate_loom)))]
 pub(crate) use os::now_ns as os_now_ns;
 pub use timestamp::Timestamp;
+pub(crate) use timestamp::saturating_nanos;
+
+/// The setting of a builder with a field `clock: Option<Clock>`, and what the clock is for.
+macro_rules! clock_setting {
+    ($purpose:literal) => {
+        #[doc = concat!("Sets the clock ", $purpose, " (default: [`Clock::system`]).")]
+        ///
+        /// Without the feature `std` there is no default: a builder without a clock gets a manual clock that stands at the
+        /// origin.
+        pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+            self.clock = Some(clock.into());
+            self
+        }
+    };
+}
+pub(crate) use clock_setting;
 
 use crate::clock::alarm::Alarm;
 use alloc::sync::Arc;

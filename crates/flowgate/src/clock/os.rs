@@ -1,5 +1,6 @@
 //! The operating system's monotonic clock, counted from the first reading in this process.
 
+use super::timestamp::saturating_nanos;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -16,5 +17,5 @@ pub(super) fn now_ns() -> u64 {
 pub(super) fn ns_at(instant: Instant) -> u64 {
     let origin = *ORIGIN.get_or_init(Instant::now);
     let since = instant.saturating_duration_since(origin);
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    saturating_nanos(since)
 }

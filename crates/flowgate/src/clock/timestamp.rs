@@ -56,9 +56,13 @@ impl Add<Duration> for Timestamp {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(nanos))
+        Self(self.0.saturating_add(saturating_nanos(duration)))
     }
+}
+
+/// A duration in nanoseconds. A duration of 584 years or more counts as the largest number.
+pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for Timestamp {

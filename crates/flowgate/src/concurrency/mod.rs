@@ -1,4 +1,6 @@
-//! Limits on operations in flight: [the limit](limit), and [the permit](permit) that holds a part of it.
+//! Limits on operations in flight: [the limit](limit), [one that an algorithm sets](adaptive), and [the permit](permit) that
+//! holds a part of it.
 
+pub(crate) mod adaptive;
 pub(crate) mod limit;
 pub(crate) mod permit;

@@ -41,7 +41,7 @@ pub use view::KeyedView;
 
 use crate::clock::{Clock, Timestamp};
 use crate::limiter::Snapshot;
-use crate::queue::{Acquire, WaitQueue};
+use crate::queue::Acquire;
 use crate::quota::policy::Policy;
 use crate::quota::{Quota, QuotaError, Quotas};
 use crate::types::dual_token_bucket::DualTokenBucket;
@@ -689,8 +689,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// Returns the number of waiters of all keys.
     pub(crate) fn waiting(&self) -> usize {
-        let of = |queue: &Arc<_>| WaitQueue::new(&self.waited_for(queue)).len();
-        self.queues.all().iter().map(of).sum()
+        self.queues.waiters()
     }
 
     /// Returns the number of units in a token.

@@ -247,4 +247,10 @@ impl<Q: Copy + PartialEq, O> KeyQueues<Q, O> {
     pub(crate) fn len(&self) -> usize {
         self.open.lock().len()
     }
+
+    /// Returns the number of waiters in all queues.
+    pub(crate) fn waiters(&self) -> usize {
+        let waiters = |queue: Arc<KeyQueue<Q, O>>| queue.queue.waiters();
+        self.all().into_iter().map(waiters).sum()
+    }
 }

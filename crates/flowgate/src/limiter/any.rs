@@ -8,7 +8,7 @@ use super::state::{LimiterState, LimiterStateError, Reason as StateReason};
 use crate::clock::{Clock, Timestamp};
 use crate::queue::{Acquire, Asker, WaitQueue};
 use crate::quota::policy::Policy;
-use crate::quota::{Quota, QuotaError, Reason};
+use crate::quota::{Quota, QuotaError, Quotas, Reason};
 use crate::verdict::Denied;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -273,15 +273,42 @@ pub trait Limiter: sealed::Sealed + Send + Sync + core::fmt::Debug {
         self.inner()?.quota_states()
     }
 
-    /// Replaces the quota.
+    /// Replaces the quota. A limiter with two quotas then has only this one.
     ///
     /// # Errors
     ///
-    /// Returns [`QuotaError`], and changes nothing, if the limiter does not accept the quota, or if no quota describes this
-    /// type of limiter.
+    /// Returns [`QuotaError`] in the same cases as [`set_quotas`](Self::set_quotas).
     fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
+        self.set_quotas(quota.into())
+    }
+
+    /// Replaces all quotas of the limiter by one or two.
+    ///
+    /// Each limiter's page states which earlier admissions are kept.
+    ///
+    /// ```
+    /// use flowgate::{Limiter, LimiterConfig};
+    ///
+    /// let limiter = "token 10/s burst 5; 1000/day".parse::<LimiterConfig>()?.build()?;
+    /// limiter.try_acquire_n(3)?;
+    /// limiter.set_quotas("20/s burst 9; 5000/day".parse()?)?;
+    /// assert_eq!(limiter.snapshot().limit, 9);
+    ///
+    /// let window = "sliding 100/min".parse::<LimiterConfig>()?.build()?;
+    /// assert!(window.set_quotas("20/s; 100/min".parse()?).is_err()); // it takes one
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`], and changes nothing, in these cases:
+    ///
+    /// - The limiter does not accept the quota.
+    /// - There are two quotas, and the limiter is not a [`DualTokenBucket`](crate::DualTokenBucket).
+    /// - No quota describes this type of limiter.
+    fn set_quotas(&self, quotas: Quotas) -> Result<(), QuotaError> {
         match self.inner() {
-            Some(inner) => inner.set_quota(quota),
+            Some(inner) => inner.set_quotas(quotas),
             None => Err(QuotaError::new(Reason::NOT_BY_QUOTA)),
         }
     }

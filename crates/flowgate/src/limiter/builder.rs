@@ -2,7 +2,7 @@
 
 use super::RateLimiter;
 use super::engine::Engine;
-use crate::clock::Clock;
+use crate::clock::{Clock, clock_setting};
 use crate::quota::QuotaError;
 use core::fmt;
 
@@ -52,14 +52,7 @@ impl<E: Build> Builder<E> {
         self
     }
 
-    /// Sets the clock to decide by (default: [`Clock::system`]).
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
-    /// stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
+    clock_setting!("to decide by");
 
     /// Builds the limiter.
     ///

@@ -14,7 +14,7 @@ use super::state::Exports;
 use crate::clock::Clock;
 use crate::queue::Receipt;
 use crate::quota::policy::Policy;
-use crate::quota::{Quota, QuotaError};
+use crate::quota::{Quota, QuotaError, Quotas, Reason};
 use crate::verdict::Verdict;
 use core::fmt;
 
@@ -199,6 +199,15 @@ pub trait Engine: Exports + fmt::Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn quota_states(&self, _now_ns: u64) -> Option<[QuotaState; 2]> {
         None
+    }
+
+    /// Replaces all quotas.
+    #[doc(hidden)]
+    fn set_quotas(&self, quotas: Quotas, times: &dyn Times) -> Result<(), QuotaError> {
+        match self.capabilities().requotas {
+            Some(requotas) => requotas.set_quota(quotas.only()?, times),
+            None => Err(QuotaError::new(Reason::NOT_BY_QUOTA)),
+        }
     }
 
     /// Takes `n` units for work that has already been done.

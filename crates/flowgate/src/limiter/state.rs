@@ -8,6 +8,7 @@
 //! Each engine defines the meaning of its numbers. Times among them are counted from the export, so that they mean the same on
 //! the clock of another process. The importer adds the wall time that has passed since.
 
+use crate::clock::saturating_nanos;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -58,7 +59,7 @@ impl LimiterState {
     pub(super) fn new(kind: &'static str, numbers: Vec<i128>, unix_time: Duration) -> Self {
         Self {
             kind: kind.into(),
-            unix_ns: unix_ns(unix_time),
+            unix_ns: saturating_nanos(unix_time),
             numbers: numbers.into(),
         }
     }
@@ -78,7 +79,7 @@ impl LimiterState {
         Ok(Numbers {
             all: &self.numbers,
             // A clock that was set back adds no tokens.
-            elapsed_ns: unix_ns(unix_time).saturating_sub(self.unix_ns),
+            elapsed_ns: saturating_nanos(unix_time).saturating_sub(self.unix_ns),
         })
     }
 
@@ -380,9 +381,4 @@ pub(crate) fn unix_now() -> Duration {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()
-}
-
-/// Until 2554.
-fn unix_ns(unix_time: Duration) -> u64 {
-    u64::try_from(unix_time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -12,7 +12,7 @@ use crate::queue::{
     stand_back,
 };
 use crate::quota::policy::Policy;
-use crate::quota::{Quota, QuotaError, Reason};
+use crate::quota::{QuotaError, Quotas};
 use crate::verdict::Denied;
 use core::time::Duration;
 
@@ -122,11 +122,9 @@ impl<E: Engine> Limiter for RateLimiter<E> {
         self.at_now().quota_states()
     }
 
-    fn set_quota(&self, quota: Quota) -> Result<(), QuotaError> {
-        let requotas = self.engine.capabilities().requotas;
-        let requotas = requotas.ok_or(QuotaError::new(Reason::NOT_BY_QUOTA))?;
+    fn set_quotas(&self, quotas: Quotas) -> Result<(), QuotaError> {
         let _change = self.queue.reconfigure(self);
-        requotas.set_quota(quota, &self.clock)
+        self.engine.set_quotas(quotas, &self.clock)
     }
 
     fn refund(&self, n: u64) -> u64 {

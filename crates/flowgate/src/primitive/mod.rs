@@ -290,6 +290,18 @@ mod modelled {
             }
         }
 
+        pub(crate) fn fetch_update(
+            &self,
+            _: Ordering,
+            _: Ordering,
+            next: impl FnOnce(u128) -> Option<u128>,
+        ) -> Result<u128, u128> {
+            let mut value = self.0.lock().expect("no model panics while it holds this");
+            let before = *value;
+            *value = next(before).ok_or(before)?;
+            Ok(before)
+        }
+
         pub(crate) fn is_lock_free() -> bool {
             true
         }

@@ -1,5 +1,6 @@
 //! Controlled delay: which waiters are shed while a queue persists.
 
+use crate::clock::saturating_nanos;
 use crate::quota::QuotaError;
 use core::time::Duration;
 
@@ -63,11 +64,10 @@ impl Codel {
     ///
     /// Returns [`QuotaError`] if `target` is 0, if `interval` is not longer than `target`, or if `interval` is above 584 years.
     pub fn new(target: Duration, interval: Duration) -> Result<Self, QuotaError> {
-        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let what = "an interval in nanoseconds";
-        let interval_ns = QuotaError::in_range(what, ns(interval), 2, u64::MAX - 1)?;
+        let interval_ns = QuotaError::in_range(what, saturating_nanos(interval), 2, u64::MAX - 1)?;
         let what = "a target in nanoseconds";
-        let target_ns = QuotaError::in_range(what, ns(target), 1, interval_ns - 1)?;
+        let target_ns = QuotaError::in_range(what, saturating_nanos(target), 1, interval_ns - 1)?;
         Ok(Self {
             target_ns,
             interval_ns,

@@ -232,6 +232,12 @@ impl Queue {
         self.flags.load(Ordering::Acquire) & HOLD != 0
     }
 
+    /// Returns the number of waiters.
+    pub(crate) fn waiters(&self) -> usize {
+        let waiters = |active: &Arc<active::ActiveQueue>| active.lock().waiters.waiters() as usize;
+        self.active.get().map_or(0, waiters)
+    }
+
     /// Returns the number of completed changes.
     fn changes(&self) -> Changes {
         // Acquires what a change releases.

@@ -8,7 +8,7 @@ use super::settings::Spacing;
 use super::supply::{Event, Grantee, Receipt, Supply};
 use super::waiters::{Answer, Progress, Request, Ticket};
 use crate::clock::alarm::Alarm;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, Timestamp, saturating_nanos};
 use crate::primitive::LockGuard;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -72,7 +72,7 @@ impl Turn {
     }
 
     pub(crate) fn within(&mut self, patience: Duration) {
-        self.patience = Patience::ForNs(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+        self.patience = Patience::ForNs(saturating_nanos(patience));
     }
 
     pub(crate) fn by(&mut self, deadline: Timestamp) {

@@ -1,5 +1,6 @@
 use super::codel::Shedding;
 use super::{Codel, Order, Precision, Supply, active};
+use crate::clock::saturating_nanos;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -55,7 +56,7 @@ impl<'a> WaitQueue<'a> {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn len(self) -> usize {
-        self.active().lock().waiters.waiters() as usize
+        self.0.queue().waiters()
     }
 
     /// Returns whether there are no waiters.
@@ -126,7 +127,7 @@ impl<'a> WaitQueue<'a> {
     ///
     /// A caller that is known to wait longer is refused with [`is_queue_full`](crate::Denied::is_queue_full).
     pub fn set_max_wait(self, wait: Duration) -> Self {
-        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let wait_ns = saturating_nanos(wait);
         self.change(|rules| rules.max_wait_ns = wait_ns)
     }
 

@@ -36,15 +36,27 @@ impl<S: Standing> Judged<S> {
         S::unpack(self.word.load(Ordering::Acquire))
     }
 
-    /// Judges by `step` what holds in bucket `to`, unless that is done; once per bucket and thread.
+    /// Returns what holds at `now_ns`, in buckets of `bucket_ns`, or at the latest time for which it has been judged, if that is
+    /// later. `step` judges what holds in a bucket after the last judged one.
+    #[inline]
+    pub(crate) fn at(&self, now_ns: u64, bucket_ns: u64, step: impl Fn(S, u64) -> S) -> S {
+        let last = self.last();
+        // Without a division; no bucket that was judged begins after the last instant.
+        if now_ns.saturating_sub(last.judged() * bucket_ns) < bucket_ns {
+            return last;
+        }
+        self.judge(now_ns / bucket_ns, step)
+    }
+
+    /// Judges what holds in bucket `to`, unless that is done; once per bucket and thread.
     #[inline(never)]
-    pub(crate) fn judge(&self, to: u64, step: impl Fn(S) -> S) -> S {
+    fn judge(&self, to: u64, step: impl Fn(S, u64) -> S) -> S {
         loop {
             let old = self.last();
             if old.judged() >= to {
                 return old;
             }
-            let new = step(old);
+            let new = step(old, to);
             let swapped = self.word.compare_exchange_weak(
                 old.pack(),
                 new.pack(),

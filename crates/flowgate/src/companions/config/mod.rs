@@ -50,14 +50,13 @@ use error::Reason;
 ///
 /// // After the configuration has changed, for a limiter of the same kind:
 /// let reloaded: LimiterConfig = "segmented 200 per minute".parse()?;
-/// let quotas = reloaded.quotas().expect("a window has one");
-/// limiter.set_quota(quotas.as_slice()[0])?;
+/// limiter.set_quotas(reloaded.quotas().expect("a window has one"))?;
 /// assert_eq!(limiter.available(), 199);
 /// assert_eq!(reloaded.to_string(), "segmented 200/min");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// > **Limit:** A `sliding` limiter has memory for the limit in its text, so `set_quota` cannot raise that limit. Build a new
+/// > **Limit:** A `sliding` limiter has memory for the limit in its text, so `set_quotas` cannot raise that limit. Build a new
 /// > limiter, or use [`SlidingWindowBuilder::max_limit`](crate::SlidingWindowBuilder::max_limit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LimiterConfig {

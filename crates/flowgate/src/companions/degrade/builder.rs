@@ -1,7 +1,7 @@
 use super::Degrade;
 use super::judge::Rules;
 use super::record::MAX_SLOTS;
-use crate::clock::Clock;
+use crate::clock::{Clock, clock_setting, saturating_nanos};
 use crate::quota::QuotaError;
 use core::time::Duration;
 
@@ -59,13 +59,7 @@ pub struct DegradeBuilder {
 }
 
 impl DegradeBuilder {
-    /// Sets the clock (default: [`Clock::system`]).
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual clock that stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
+    clock_setting!("that measures calls");
 
     /// Sets the highest level, 1 to 100 (default: 1).
     pub fn levels(mut self, levels: u32) -> Self {
@@ -150,7 +144,7 @@ impl DegradeBuilder {
         let levels = QuotaError::in_range("a number of levels", self.levels.into(), 1, MAX_LEVELS)?;
         let window_ns = QuotaError::in_range(
             "a window in nanoseconds",
-            nanos(self.window),
+            saturating_nanos(self.window),
             MIN_WINDOW_NS,
             u64::MAX,
         )?;
@@ -159,7 +153,7 @@ impl DegradeBuilder {
         let longest_ns = bucket_ns.saturating_mul(MAX_SLOTS - 1 - buckets);
         let slow_ns = QuotaError::in_range(
             "a slow threshold in nanoseconds",
-            nanos(self.slow),
+            saturating_nanos(self.slow),
             1,
             longest_ns,
         )?;
@@ -178,11 +172,11 @@ impl DegradeBuilder {
             enter_permille - 1,
         )?;
         let dwell = match self.dwell {
-            Some(dwell) => nanos(dwell).div_ceil(bucket_ns),
+            Some(dwell) => saturating_nanos(dwell).div_ceil(bucket_ns),
             None => buckets.div_ceil(10),
         };
         let recovery = match self.recovery {
-            Some(recovery) => nanos(recovery).div_ceil(bucket_ns),
+            Some(recovery) => saturating_nanos(recovery).div_ceil(bucket_ns),
             None => buckets,
         };
         let rules = Rules {
@@ -199,8 +193,4 @@ impl DegradeBuilder {
         };
         Ok(Degrade::with(rules, self.clock.unwrap_or_default()))
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

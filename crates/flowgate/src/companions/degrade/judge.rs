@@ -69,13 +69,6 @@ impl Rules {
         self.slow + self.window
     }
 
-    /// Returns whether there is nothing new to judge at `now_ns`.
-    #[inline]
-    pub(super) fn is_judged(&self, standing: Standing, now_ns: u64) -> bool {
-        // Without a division; no bucket that was judged begins after the last instant.
-        now_ns.saturating_sub(standing.judged * self.bucket_ns) < self.bucket_ns
-    }
-
     /// Returns what follows from `old` by the beginning of bucket `to`, which is after the last judged bucket. No call began
     /// after the last judged bucket. `calls` returns the calls of the last [`reach`](Self::reach) buckets up to that one.
     pub(super) fn judge(

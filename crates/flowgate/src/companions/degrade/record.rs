@@ -76,15 +76,8 @@ impl Record {
     /// Returns the level at `now_ns`, or at the latest time for which it has been judged, if that is later.
     #[inline]
     pub(super) fn look(&self, rules: &Rules, now_ns: u64) -> Standing {
-        let standing = self.standing();
-        match rules.is_judged(standing, now_ns) {
-            true => standing,
-            false => {
-                let to = now_ns / rules.bucket_ns;
-                let step = |old| rules.judge(old, to, |buckets| self.counts(buckets));
-                self.standing.judge(to, step)
-            }
-        }
+        let step = |old, to| rules.judge(old, to, |buckets| self.counts(buckets));
+        self.standing.at(now_ns, rules.bucket_ns, step)
     }
 
     /// Returns the level as last judged.

@@ -1,7 +1,7 @@
 //! [`AdaptiveMetrics`]: the state of an adaptive limit, for the crate `metrics`.
 
 use super::{WAITING, describe_waiting};
-use crate::adaptive::{AdaptiveView, FineLimit};
+use crate::concurrency::adaptive::{AdaptiveView, FineLimit};
 use ::metrics::{
     Counter, Gauge, SharedString, Unit, counter, describe_counter, describe_gauge, gauge,
 };

@@ -2,6 +2,7 @@
 
 use super::histogram::Histogram;
 use super::{ObservedCounts, Refusals, Waits};
+use crate::clock::saturating_nanos;
 use crate::primitive::thread_number::thread_number;
 use crate::primitive::{AtomicU64, Lazy, Ordering, const_unless_loom};
 use crate::verdict::Denied;
@@ -85,7 +86,7 @@ impl Counters {
         let stripe = self.own();
         stripe.admitted(units);
         // As much as a clock can count.
-        match u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) {
+        match saturating_nanos(wait) {
             0 => add(&stripe.at_once, 1),
             wait_ns => {
                 add(&stripe.waited, 1);

@@ -1,6 +1,6 @@
 use super::judge::WHOLE;
 use super::{PriorityShedder, Settings};
-use crate::clock::Clock;
+use crate::clock::{Clock, clock_setting, saturating_nanos};
 use crate::quota::QuotaError;
 use core::time::Duration;
 
@@ -71,13 +71,7 @@ impl PriorityShedderBuilder {
         self
     }
 
-    /// Sets the clock (default: [`Clock::system`]).
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual clock that stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
+    clock_setting!("that measures the window");
 
     /// Builds the shedder, which admits everything at first.
     ///
@@ -87,7 +81,7 @@ impl PriorityShedderBuilder {
     /// states.
     pub fn build(self) -> Result<PriorityShedder, QuotaError> {
         let levels = QuotaError::in_range("a number of levels", self.levels.into(), 2, MAX_LEVELS)?;
-        let window_ns = u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX);
+        let window_ns = saturating_nanos(self.window);
         let window_ns = QuotaError::in_range("a window in nanoseconds", window_ns, 1, u64::MAX)?;
         let permille = u64::from(self.target_permille);
         let permille = QuotaError::in_range("a target in per mille", permille, 1, 1000)?;

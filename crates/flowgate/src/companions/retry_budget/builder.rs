@@ -1,6 +1,6 @@
 use super::RetryBudget;
 use super::balance::{MAX_CAPACITY, MAX_PER_SECOND, MAX_SHARE_PERMILLE};
-use crate::clock::Clock;
+use crate::clock::{Clock, clock_setting};
 use crate::quota::QuotaError;
 
 /// Builder of a [`RetryBudget`].
@@ -39,13 +39,7 @@ impl RetryBudgetBuilder {
         }
     }
 
-    /// Sets the clock (default: [`Clock::system`]).
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual clock that stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
+    clock_setting!("for the retries per second");
 
     /// Sets the retries that each deposit adds, in per mille: 0 to 1000 (default: 100).
     pub fn share_permille(mut self, permille: u32) -> Self {

@@ -1,7 +1,7 @@
 use super::Throttle;
 use super::record::Record;
 use super::share::{Rules, WHOLE};
-use crate::clock::Clock;
+use crate::clock::{Clock, clock_setting, saturating_nanos};
 use crate::quota::QuotaError;
 use core::time::Duration;
 
@@ -62,13 +62,7 @@ impl ThrottleBuilder {
         }
     }
 
-    /// Sets the clock (default: [`Clock::system`]).
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual clock that stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
+    clock_setting!("that measures the window");
 
     /// Sets the window, 1 ms or longer (default: 10 s).
     ///
@@ -127,7 +121,7 @@ impl ThrottleBuilder {
     pub fn build(self) -> Result<Throttle, QuotaError> {
         let window_ns = QuotaError::in_range(
             "a window in nanoseconds",
-            u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX),
+            saturating_nanos(self.window),
             MIN_WINDOW_NS,
             u64::MAX,
         )?;

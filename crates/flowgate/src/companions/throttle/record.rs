@@ -70,17 +70,11 @@ impl Record {
     /// Returns the share at `now_ns`, or at the latest time for which it has been judged, if that is later.
     #[inline]
     pub(super) fn look(&self, rules: &Rules, now_ns: u64) -> Standing {
-        let standing = self.standing();
-        match rules.is_judged(standing.judged, now_ns) {
-            true => standing,
-            false => {
-                let judged = now_ns / rules.bucket_ns;
-                self.standing.judge(judged, |_| Standing {
-                    judged,
-                    share: self.share(rules, judged),
-                })
-            }
-        }
+        let step = |_, judged| Standing {
+            judged,
+            share: self.share(rules, judged),
+        };
+        self.standing.at(now_ns, rules.bucket_ns, step)
     }
 
     /// Returns the share as last judged.

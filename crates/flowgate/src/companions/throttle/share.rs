@@ -57,13 +57,6 @@ impl Rules {
             false => WHOLE,
         }
     }
-
-    /// Returns whether the share has been judged at `now_ns` or later, if bucket `judged` was the last.
-    #[inline]
-    pub(super) fn is_judged(&self, judged: u64, now_ns: u64) -> bool {
-        // Without a division; no bucket that was judged begins after the last instant.
-        now_ns.saturating_sub(judged * self.bucket_ns) < self.bucket_ns
-    }
 }
 
 /// Returns whether request number `turn` is sent, if the share is `share` parts, and `before` the sum of the shares of all

@@ -1,6 +1,6 @@
 use super::ConcurrencyLimit;
 use super::slots::MOST;
-use crate::clock::Clock;
+use crate::clock::{Clock, clock_setting};
 use crate::quota::QuotaError;
 
 /// Settings of a [`ConcurrencyLimit`] other than the default ones.
@@ -30,14 +30,7 @@ pub struct ConcurrencyLimitBuilder {
 }
 
 impl ConcurrencyLimitBuilder {
-    /// Sets the clock for deadlines (default: [`Clock::system`]). It is used for nothing else.
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual one that
-    /// stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
+    clock_setting!("for deadlines, and for nothing else");
 
     /// Builds the limit, with all permits free.
     ///

@@ -25,7 +25,7 @@ use crate::concurrency::limit::{ConcurrencyLimit, check};
 use crate::concurrency::permit::Permit;
 use crate::limiter::Snapshot;
 use crate::primitive::{AtomicU64, Ordering};
-use crate::queue::{Acquire, WaitQueue};
+use crate::queue::Acquire;
 use crate::quota::QuotaError;
 use crate::verdict::Denied;
 use alloc::sync::Arc;
@@ -456,8 +456,7 @@ impl KeyedConcurrencyLimit {
 
     /// Returns the number of waiters of all keys.
     pub(crate) fn waiting(&self) -> usize {
-        let of = |queue: &Arc<_>| WaitQueue::new(&self.waited_for(queue)).len();
-        self.queues.all().iter().map(of).sum()
+        self.queues.waiters()
     }
 
     /// Returns the clock that is used for deadlines.

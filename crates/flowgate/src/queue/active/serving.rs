@@ -1,7 +1,7 @@
 //! The questions to the limiter: who may enter and stay, and who can be served now. If no waiter can, when.
 
 use super::{ActiveQueue, NEVER_NS, State};
-use crate::clock::Timestamp;
+use crate::clock::{Timestamp, saturating_nanos};
 use crate::primitive::LockGuard;
 use crate::queue::served::Served;
 use crate::queue::settings::Spacing;
@@ -207,7 +207,7 @@ impl State {
             held_by = Some(denied);
             match denied.retry_after() {
                 Some(wait) => {
-                    let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+                    let wait_ns = saturating_nanos(wait);
                     let Some(later_ns) = asked_ns.checked_add(wait_ns.max(1)) else {
                         return Decision::Now(Answer::Refused(Denied::too_late()));
                     };
@@ -292,7 +292,7 @@ impl State {
             supply.ask(now, units, Asker::Waiter { ahead }).err()
         };
         let wait = denied.and_then(|denied| denied.retry_after());
-        let wait_ns = wait.map_or(0, |wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        let wait_ns = wait.map_or(0, saturating_nanos);
         let patience_ns = deadline_ns.saturating_sub(now_ns);
         match denied {
             Some(denied) if wait.is_none() && !denied.is_busy() => {

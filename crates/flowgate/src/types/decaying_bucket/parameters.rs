@@ -2,6 +2,7 @@
 
 use crate::algorithm::decaying_bucket::{Bucket, State};
 use crate::algorithm::half_life::{HalfLife, LEVEL_END};
+use crate::clock::saturating_nanos;
 use crate::quota::QuotaError;
 use crate::store::cell;
 use core::time::Duration;
@@ -43,7 +44,7 @@ impl cell::Parameters<4> for Parameters {
 /// The parameters of a bucket's settings, if they are in range.
 pub(super) fn checked(capacity: u64, half_life: Duration) -> Result<(u64, HalfLife), QuotaError> {
     let capacity = QuotaError::in_range("a capacity", capacity, 1, MAX_CAPACITY)?;
-    let ns = u64::try_from(half_life.as_nanos()).unwrap_or(u64::MAX);
+    let ns = saturating_nanos(half_life);
     let ns = QuotaError::in_range("a half-life in nanoseconds", ns, 1, MAX_HALF_LIFE_NS)?;
     Ok((capacity, HalfLife::new(ns)))
 }

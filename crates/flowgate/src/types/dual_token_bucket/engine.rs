@@ -65,7 +65,7 @@ impl Dual {
     }
 
     /// Replaces the quotas: each bucket keeps its tokens, up to its new burst.
-    pub(super) fn set_quotas(&self, quotas: Quotas, times: &dyn Times) {
+    pub(super) fn replace_quotas(&self, quotas: Quotas, times: &dyn Times) {
         let mut current = self.quotas.lock();
         self.cell.reconfigure_state(|old, state| {
             // Read after the state that is settled, so that it is not older than the decisions in it.
@@ -208,6 +208,11 @@ impl Engine for Dual {
         let (parameters, state) = self.cell.view_state();
         let of = |index, quota: &Quota| parameters.quota_state(state, now_ns, index, *quota);
         Some([of(0, first), of(1, second)])
+    }
+
+    fn set_quotas(&self, quotas: Quotas, times: &dyn Times) -> Result<(), QuotaError> {
+        self.replace_quotas(quotas, times);
+        Ok(())
     }
 
     fn drain(&self, at_ns: u64, n: u64, _: u128, receipts: &mut [Receipt]) -> Verdict {

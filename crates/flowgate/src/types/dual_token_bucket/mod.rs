@@ -171,7 +171,7 @@ impl DualTokenBucket {
     /// ```
     pub fn set_quotas(&self, quotas: Quotas) {
         let _change = self.queue.reconfigure(self);
-        self.engine.set_quotas(quotas, &self.clock);
+        self.engine.replace_quotas(quotas, &self.clock);
     }
 }
 
@@ -179,6 +179,6 @@ impl At<'_, DualTokenBucket> {
     /// Does the same as [`DualTokenBucket::set_quotas`], at this time.
     pub fn set_quotas(self, quotas: Quotas) {
         let _change = self.limiter.queue.reconfigure(self.limiter);
-        self.limiter.engine.set_quotas(quotas, &self.time());
+        self.limiter.engine.replace_quotas(quotas, &self.time());
     }
 }

@@ -44,6 +44,7 @@
 //! `flowgate_testkit::exhaustive` tries all short histories of reservations and cancellations, and checks the bound for each.
 
 use super::refill::Refill;
+use crate::clock::saturating_nanos;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, Ordering};
 use crate::queue::Receipt;
 use crate::quota::Quota;
@@ -155,7 +156,7 @@ impl Ledger {
             .min(Parameters::most_debt(quota));
         let mut parameters = Parameters::new(quota, max_debt);
         if self.refill == Refill::Interval {
-            let interval_ns = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
+            let interval_ns = saturating_nanos(quota.period());
             let ends_ns = self.aligned_ns.unwrap_or(i128::from(now_ns));
             parameters.interval_ns = interval_ns;
             // Less than the interval.

@@ -14,6 +14,7 @@
 //! that would be over 1/1024 of a unit is refused.
 
 use crate::algorithm::warm_up::{Curve, State};
+use crate::clock::saturating_nanos;
 use crate::quota::{Quota, QuotaError};
 use crate::store::cell;
 use crate::verdict::Denied;
@@ -164,7 +165,7 @@ impl Parameters {
             cold_factor,
         };
         let most_ns = most_warm_up_ticks(&curve) / ratio.units;
-        let warm_up_ns = u64::try_from(warm_up.as_nanos()).unwrap_or(u64::MAX);
+        let warm_up_ns = saturating_nanos(warm_up);
         QuotaError::in_range("a warm-up in nanoseconds", warm_up_ns, 0, most_ns)?;
         curve.warm_up_ticks = warm_up_ns * ratio.units;
         Ok(Self {

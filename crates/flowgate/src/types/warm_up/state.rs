@@ -4,6 +4,7 @@ use super::parameters::Parameters;
 use super::warming::Warming;
 use crate::algorithm::mul_div::mul_div;
 use crate::algorithm::warm_up::{Curve, State};
+use crate::clock::saturating_nanos;
 use crate::limiter::state::{Exports, LimiterStateError, Needed, Numbers, ranges};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,7 +37,7 @@ impl Exports for Warming {
             0..=1 << 100,
         ])?;
         let mut settings = self.settings.lock();
-        let own_ns = u64::try_from(settings.warm_up.as_nanos()).unwrap_or(u64::MAX);
+        let own_ns = saturating_nanos(settings.warm_up);
         let same = |name, there, here| match there == here {
             true => Ok(()),
             false => Err(LimiterStateError::setting(

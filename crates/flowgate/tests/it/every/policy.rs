@@ -1,9 +1,11 @@
 //! What limiters say of themselves, and what can be given back and taken through any of them.
 
 use flowgate::{
-    ConcurrencyLimit, DecayingBucket, FixedWindow, Gate, LeakyBucket, Limiter, ManualClock,
-    Observed, Quota, Refill, SlidingWindow, Timestamp, TokenBucket, Unlimited,
+    ConcurrencyLimit, DecayingBucket, DualTokenBucket, FixedWindow, Gate, LeakyBucket, Limiter,
+    LimiterConfig, ManualClock, Observed, Quota, Quotas, Refill, SlidingWindow, Timestamp,
+    TokenBucket, Unlimited,
 };
+use flowgate_testkit::task::Task;
 use std::time::Duration;
 
 /// 3 per 7 s: an interval of 2.33 s, which is no whole number of nanoseconds.
@@ -101,4 +103,60 @@ fn a_gate_shows_its_limiters_whatever_they_are() {
         gate.inspect_limiter("rate", |limiter| limiter.available()),
         Some(3)
     );
+}
+
+#[test]
+fn quotas_are_replaced_through_any_limiter() {
+    let clock = ManualClock::new();
+    let quotas = |text: &str| text.parse::<Quotas>().expect("quotas");
+    let built = |text: &str| {
+        let config: LimiterConfig = text.parse().expect("a limiter");
+        config.build_on(&clock).expect("a limiter")
+    };
+    let dual = built("token 10/s burst 5; 20/day");
+    dual.try_acquire_n(4).expect("there are 5");
+    dual.set_quotas(quotas("1/s burst 9; 30/day"))
+        .expect("two fit");
+    assert_eq!((dual.snapshot().limit, dual.available()), (9, 1));
+    let states = dual.quota_states().expect("two quotas");
+    assert_eq!(states.map(|state| state.snapshot.remaining), [1, 16]);
+    // What was the second one no longer counts.
+    dual.set_quota(Quota::per_second(2).burst(50))
+        .expect("one fits");
+    assert_eq!((dual.quota_states(), dual.snapshot().limit), (None, 50));
+    assert_eq!(
+        dual.policy().map(|policy| policy.quota),
+        Some(Quota::per_second(2).burst(50))
+    );
+
+    for text in ["token 5/s", "leaky 5/s", "fixed 5/s", "sliding 5/s"] {
+        let limiter = built(text);
+        let count = || limiter.policy().map(|policy| policy.quota.count());
+        assert!(limiter.set_quotas(quotas("4/s; 9/h")).is_err(), "{text}");
+        assert_eq!(count(), Some(5));
+        limiter.set_quotas(quotas("4/s")).expect("one fits");
+        assert_eq!(count(), Some(4));
+    }
+    let observed = DualTokenBucket::builder(quotas("10/s; 20/day")).clock(&clock);
+    let observed = Observed::new(observed.build().expect("a bucket"));
+    Limiter::set_quotas(&observed, quotas("3/s; 20/day")).expect("two fit");
+    assert_eq!(observed.snapshot().limit, 3);
+    let unlimited: &dyn Limiter = &Unlimited::new();
+    assert!(unlimited.set_quota(Quota::per_second(1)).is_err());
+}
+
+#[test]
+fn c1_waiters_go_by_the_quotas_that_replace_theirs() {
+    let time = ManualClock::new();
+    let config: LimiterConfig = "token 10/s burst 1; 20/day".parse().expect("a limiter");
+    let limiter = config.build_on(&time).expect("a limiter");
+    limiter.try_acquire().expect("it is full");
+    let mut waits = Task::start(limiter.acquire());
+    limiter
+        .set_quotas("1/s burst 1; 20/day".parse().expect("two"))
+        .expect("they fit");
+    time.advance(Duration::from_millis(999));
+    assert!(!waits.run());
+    time.advance(Duration::from_millis(1));
+    assert!(waits.run());
 }

@@ -68,18 +68,11 @@ impl Samples {
 
     /// Returns what there was before. The word alone is shared, so it orders nothing else.
     fn update(&self, next: impl Fn(u128) -> u128) -> u128 {
-        let mut seen = self.word.load(Ordering::Relaxed);
-        loop {
-            match self.word.compare_exchange_weak(
-                seen,
-                next(seen),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(before) => return before,
-                Err(current) => seen = current,
-            }
-        }
+        let next = |word| Some(next(word));
+        let (Ok(before) | Err(before)) =
+            self.word
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        before
     }
 }
 

@@ -1,7 +1,7 @@
 use super::{Adapt, AdaptReport};
-use crate::adaptive::fine_limit::FineLimit;
-use crate::adaptive::window::AdaptWindow;
 use crate::clock::Timestamp;
+use crate::concurrency::adaptive::fine_limit::FineLimit;
+use crate::concurrency::adaptive::window::AdaptWindow;
 
 /// A limit by the estimated queue, as in TCP Vegas.
 ///

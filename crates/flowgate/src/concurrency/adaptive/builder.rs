@@ -3,7 +3,7 @@ use super::algorithm::Adapt;
 use super::bounds::Bounds;
 use super::fine_limit::FineLimit;
 use super::windower::Pace;
-use crate::clock::Clock;
+use crate::clock::{Clock, clock_setting, saturating_nanos};
 use crate::quota::QuotaError;
 use core::time::Duration;
 
@@ -72,7 +72,7 @@ impl<A: Adapt> AdaptiveLimitBuilder<A> {
 
     /// Sets the shortest window, above zero (default: 50 ms). A window also lasts at least twice the mean latency.
     pub fn shortest_window(mut self, window: Duration) -> Self {
-        self.pace.shortest_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        self.pace.shortest_ns = saturating_nanos(window);
         self
     }
 
@@ -84,13 +84,7 @@ impl<A: Adapt> AdaptiveLimitBuilder<A> {
         self
     }
 
-    /// Sets the clock for latencies and deadlines (default: [`Clock::system`]).
-    ///
-    /// Without the feature `std` there is no default: a builder without a clock gets a manual clock that stands at the origin.
-    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
-        self.clock = Some(clock.into());
-        self
-    }
+    clock_setting!("for latencies and deadlines");
 
     /// Discards windows with too few outcomes, to show what merging is for.
     #[doc(hidden)]

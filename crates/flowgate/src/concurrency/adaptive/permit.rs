@@ -1,8 +1,8 @@
 //! What an adaptive limit grants, and how a call ended.
 
 use super::AdaptiveLimit;
-use crate::adaptive::algorithm::Adapt;
 use crate::clock::Clock;
+use crate::concurrency::adaptive::algorithm::Adapt;
 use crate::queue::{Acquirable, Turn};
 use crate::verdict::Denied;
 use alloc::sync::Arc;

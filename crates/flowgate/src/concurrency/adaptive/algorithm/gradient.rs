@@ -1,8 +1,8 @@
 use super::jitter::Jitter;
 use super::{Adapt, AdaptReport};
-use crate::adaptive::fine_limit::FineLimit;
-use crate::adaptive::window::AdaptWindow;
 use crate::clock::Timestamp;
+use crate::concurrency::adaptive::fine_limit::FineLimit;
+use crate::concurrency::adaptive::window::AdaptWindow;
 use crate::quota::QuotaError;
 use core::time::Duration;
 
