@@ -169,7 +169,7 @@ impl Division {
         let is_fresh = |share: &Share| since(now, share.sent_at) <= FRESH_FOR;
         if !self.shares.get(&holder).is_some_and(is_fresh) {
             // The client's bucket may be gone. Then, it fills the next one.
-            self.begin(now, holder, usage);
+            self.begin(now, holder);
         }
         self.confirm(now, holder);
         let is_planned = |at: Timestamp| since(now, at) < PLAN_AGAIN;
@@ -215,7 +215,8 @@ impl Division {
         let free = self.steps.saturating_sub(self.held.steps);
         let nanos = since(now, self.at).as_nanos() as i128;
         self.at = self.at.max(now);
-        let room = self.parts(self.burst) - self.parts(self.held.max);
+        // A burst that a reload has made smaller may be held as it was, until clients are told.
+        let room = self.parts(self.burst.saturating_sub(self.held.max));
         self.reserve = (self.reserve + i128::from(free) * nanos).min(room);
     }
 
@@ -246,10 +247,10 @@ impl Division {
         beyond
     }
 
-    fn begin(&mut self, now: Timestamp, holder: Holder, usage: Usage) {
+    fn begin(&mut self, now: Timestamp, holder: Holder) {
         self.end(holder);
         self.planned = None;
-        let mut share = Share {
+        let share = Share {
             sent: Part::default(),
             sent_at: now,
             held: Part::default(),
@@ -257,11 +258,11 @@ impl Division {
             reports: 0,
             since_cut: Part::default(),
             target: Part::default(),
-            demand: 0,
+            // Its first report has a single request. Until the next one, it gets an equal part.
+            demand: self.steps,
             reported_at: now,
             tokens: 0,
         };
-        share.demand = share.demand_of(usage, Duration::ZERO, self.interval_s);
         self.shares.insert(holder, share);
     }
 
@@ -386,23 +387,18 @@ impl Division {
             return Assignment::DenyAll;
         };
         let (target, before) = (share.target, share.sent);
-        let missing = target.max.saturating_sub(before.max);
-        // What the reserve lacks, it earns in 5 s, or with a quarter of the share.
-        let lacking = u128::from(missing) + debt as u128;
+        let affordable = (self.reserve / token).max(0) as u64;
+        let mut part = before;
+        part.max = target.max.min(before.max + affordable);
+        // What the reserve lacks for the rest, it earns in 5 s, or with a quarter of the share.
+        let lacking = u128::from(target.max - part.max) + debt as u128;
         let withheld = lacking * u128::from(self.interval_s) / 5;
         let withheld = withheld.min(u128::from(target.steps / 4)) as u64;
         let goal = target.steps - withheld;
-        let mut part = before;
         if goal > before.steps {
             part.steps = goal.min(share.held.steps + free);
         } else if before.steps - goal > before.steps / 16 {
             part.steps = goal;
-        }
-        if target.max < before.max {
-            part.max = target.max;
-        } else {
-            let affordable = (self.reserve / token).max(0) as u64;
-            part.max += missing.min(affordable);
         }
         if part.steps == 0 || part.max == 0 {
             part = Part::default();
@@ -439,7 +435,7 @@ impl Part {
 }
 
 impl Share {
-    /// Requests in an interval, by a report. The first one comes without a time: it has a single request.
+    /// Requests in an interval, by a report.
     fn demand_of(&self, usage: Usage, time: Duration, interval_s: u64) -> u64 {
         let requests = u128::from(usage.allowed) + u128::from(usage.denied);
         let nanos = time.as_nanos().max(NANOS.into());
