@@ -14,11 +14,13 @@ pub(super) struct RateLimitQuotaUsageReports {
     pub(super) bucket_quota_usages: Vec<BucketQuotaUsage>,
 }
 
-/// `time_elapsed` is missing: Envoy reports it in whole seconds, so this server measures it.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct BucketQuotaUsage {
     #[prost(message, optional, tag = "1")]
     pub(super) bucket_id: Option<BucketId>,
+    /// In Envoy, whole seconds. 0 or absent if the bucket is new.
+    #[prost(message, optional, tag = "2")]
+    pub(super) time_elapsed: Option<WholeSeconds>,
     #[prost(uint64, tag = "3")]
     pub(super) num_requests_allowed: u64,
     #[prost(uint64, tag = "4")]

@@ -92,6 +92,7 @@ fn answer(
         let usage = Usage {
             allowed: usage.num_requests_allowed,
             denied: usage.num_requests_denied,
+            is_new: usage.time_elapsed.is_none_or(|time| time.seconds == 0),
         };
         if let Some(answer) = stream.report(limits, domain, &id.bucket, usage) {
             actions.push(action(id, answer));
@@ -106,7 +107,9 @@ fn action(id: BucketId, answer: Answer) -> BucketAction {
     let strategy = match answer {
         Answer::Abandon => None,
         Answer::AllowAll => Some(Strategy::BlanketRule(blanket::ALLOW_ALL)),
-        Answer::Assign(Assignment::DenyAll) => Some(Strategy::BlanketRule(blanket::DENY_ALL)),
+        Answer::Assign(Assignment::DenyAll | Assignment::Keep) => {
+            Some(Strategy::BlanketRule(blanket::DENY_ALL))
+        }
         Answer::Assign(Assignment::Bucket {
             max_tokens,
             tokens_per_fill,

@@ -32,6 +32,8 @@ const NANOS: u64 = 1_000_000_000;
 pub(crate) enum Assignment {
     /// Nothing, until there is a share.
     DenyAll,
+    /// What an assignment of before allows, until it expires. No message is sent.
+    Keep,
     /// Fill a bucket of `max_tokens` with `tokens_per_fill` in each interval.
     Bucket {
         max_tokens: u32,
@@ -45,6 +47,8 @@ pub(crate) enum Assignment {
 pub(crate) struct Usage {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
+    /// Whether the client's bucket is new, so that no assignment of before can be there.
+    pub(crate) is_new: bool,
 }
 
 /// A client's bucket of a limit.
@@ -89,6 +93,8 @@ struct Share {
     reports: u8,
     /// The largest that was sent since.
     since_cut: Part,
+    /// Until then, the client may have an assignment of before, which is held for it.
+    kept_until: Timestamp,
     target: Part,
     /// Requests in an interval.
     demand: u64,
@@ -124,7 +130,7 @@ fn since(now: Timestamp, earlier: Timestamp) -> Duration {
 }
 
 impl Division {
-    /// A limit that nobody has a part of yet.
+    /// Begins with a limit that no client has a part of.
     pub(crate) fn new(quota: Quota, now: Timestamp) -> Self {
         let mut division = Self {
             quota,
@@ -169,7 +175,7 @@ impl Division {
         let is_fresh = |share: &Share| since(now, share.sent_at) <= FRESH_FOR;
         if !self.shares.get(&holder).is_some_and(is_fresh) {
             // The client's bucket may be gone. Then, it fills the next one.
-            self.begin(now, holder);
+            self.begin(now, holder, usage.is_new);
         }
         self.confirm(now, holder);
         let is_planned = |at: Timestamp| since(now, at) < PLAN_AGAIN;
@@ -226,7 +232,10 @@ impl Division {
         let token = self.parts(1);
         // A client may report any number.
         let allowed = usage.allowed.min(u32::MAX.into());
-        let beyond = match self.shares.get_mut(&holder) {
+        let share = self.shares.get_mut(&holder);
+        // A client that comes back was assigned a part before, which it has paid for.
+        let is_charged = share.is_some() || usage.is_new;
+        let beyond = match share {
             None => allowed,
             Some(share) => {
                 let time = since(now, share.reported_at);
@@ -243,11 +252,13 @@ impl Division {
             }
         };
         let debt = -self.parts(self.burst);
-        self.reserve = (self.reserve - self.parts(beyond)).max(debt);
+        if is_charged {
+            self.reserve = (self.reserve - self.parts(beyond)).max(debt);
+        }
         beyond
     }
 
-    fn begin(&mut self, now: Timestamp, holder: Holder) {
+    fn begin(&mut self, now: Timestamp, holder: Holder, is_new: bool) {
         self.end(holder);
         self.planned = None;
         let share = Share {
@@ -257,6 +268,7 @@ impl Division {
             cut_at: now,
             reports: 0,
             since_cut: Part::default(),
+            kept_until: if is_new { now } else { now + TIME_TO_LIVE },
             target: Part::default(),
             // Its first report has a single request. Until the next one, it gets an equal part.
             demand: self.steps,
@@ -414,6 +426,7 @@ impl Division {
         let held = part.or(share.held);
         hold(&mut self.held, share, held);
         match part.max {
+            0 if before == part && now < share.kept_until => Assignment::Keep,
             0 => Assignment::DenyAll,
             max => Assignment::Bucket {
                 max_tokens: max as u32,

@@ -24,7 +24,7 @@ const MAX_DIVISIONS: usize = MAX_QUOTA_STREAMS * MAX_QUOTA_BUCKETS;
 /// A bucket of Envoy: keys and values, without an order.
 pub(crate) type Bucket = BTreeMap<String, Vec<u8>>;
 
-/// What is divided among Envoys. A reload keeps it.
+/// All limits that are divided among Envoys. A reload keeps them.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     divided: Mutex<Divided>,
@@ -43,7 +43,7 @@ struct Divided {
     next: Holder,
 }
 
-/// What is answered about a bucket.
+/// The answer about a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// No limit matches.
@@ -139,8 +139,8 @@ struct Held {
 }
 
 impl QuotaStream {
-    /// Takes what an Envoy reports about a bucket, and returns what it may do. `None`: nothing is known or promised about it, and
-    /// Envoy does what its configuration says.
+    /// Takes what an Envoy reports about a bucket, and returns what it may do. `None`: Envoy goes on with what it has, or else with
+    /// what its configuration says.
     pub(crate) fn report(
         &mut self,
         limits: &DecideLimits,
@@ -230,7 +230,7 @@ impl QuotaStream {
             };
             self.buckets.insert(bucket.clone(), held);
         }
-        Some(Answer::Assign(assignment))
+        Some(Answer::Assign(assignment)).filter(|_| assignment != Assignment::Keep)
     }
 
     /// Forgets a bucket. Returns no answer, which is counted if there should have been one.

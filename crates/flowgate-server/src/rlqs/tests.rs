@@ -38,6 +38,8 @@ struct Envoy {
     demand: f64,
     /// When they arrive, and what to do.
     inbox: VecDeque<(u64, Assignment)>,
+    /// The stream's name for its bucket. Another stream has another one.
+    holder: u64,
     /// When they arrive at the server.
     outbox: VecDeque<(u64, Usage)>,
     leaves_ms: u64,
@@ -47,6 +49,9 @@ struct Envoy {
 
 impl Envoy {
     fn receive(&mut self, now_ms: u64, assignment: Assignment) {
+        if assignment == Assignment::Keep {
+            return;
+        }
         self.expires_ms = now_ms + TIME_TO_LIVE.as_secs() * 1000;
         let Assignment::Bucket {
             max_tokens: max,
@@ -109,6 +114,8 @@ struct World {
     beyond: u64,
     /// The longest time on the way.
     delay_ms: u64,
+    /// How often a stream breaks in a step.
+    breaks: f64,
 }
 
 const STEP_MS: u64 = 50;
@@ -132,6 +139,7 @@ impl World {
             next: 0,
             beyond: 0,
             delay_ms,
+            breaks: 0.0,
         }
     }
 
@@ -148,6 +156,7 @@ impl World {
             usage: Usage::default(),
             demand,
             inbox: VecDeque::new(),
+            holder: self.next,
             outbox: VecDeque::new(),
             leaves_ms: self.now_ms + stays_ms,
             has_left: false,
@@ -156,6 +165,7 @@ impl World {
         let denied = Usage {
             allowed: 0,
             denied: 1,
+            is_new: true,
         };
         envoy.outbox.push_back((self.now_ms + self.delay(), denied));
         self.envoys.insert(self.next, envoy);
@@ -194,7 +204,13 @@ impl World {
                 // The stream is gone, and the Envoy goes on with what it has.
                 envoy.has_left = true;
                 envoy.outbox.clear();
-                self.division.end(id);
+                self.division.end(envoy.holder);
+            } else if !envoy.has_left && self.rng.f64() < self.breaks {
+                // The stream breaks. With the next report, there is another one.
+                self.division.end(envoy.holder);
+                envoy.outbox.clear();
+                self.next += 1;
+                envoy.holder = self.next;
             }
             while envoy.inbox.front().is_some_and(|(at, _)| *at <= now_ms) {
                 let (_, assignment) = envoy.inbox.pop_front().unwrap();
@@ -226,7 +242,8 @@ impl World {
             }
             while envoy.outbox.front().is_some_and(|(at, _)| *at <= now_ms) {
                 let (_, usage) = envoy.outbox.pop_front().unwrap();
-                let (assignment, beyond) = self.division.report(now, id, usage, self.quota, 1);
+                let holder = envoy.holder;
+                let (assignment, beyond) = self.division.report(now, holder, usage, self.quota, 1);
                 self.beyond += beyond;
                 Self::send(&mut envoy.inbox, now_ms + delays.1, assignment);
             }
@@ -263,6 +280,7 @@ fn c1_a_thousand_joins_and_leaves_never_have_more_than_the_limit() {
         "1/s burst 1",
     ]) {
         let mut world = World::new(seed, quota, 2000);
+        world.breaks = 0.001;
         for _ in 0..250 {
             let rate = world.reference.rate;
             let demand = world.rng.f64() * rate;
@@ -336,14 +354,18 @@ impl Bench {
 
     fn report(&mut self, at_ms: u64, holder: u64, allowed: u64, denied: u64) -> (Assignment, u64) {
         let now = Timestamp::from_nanos(at_ms * MS);
-        let usage = Usage { allowed, denied };
+        let usage = Usage {
+            allowed,
+            denied,
+            is_new: true,
+        };
         self.division.report(now, holder, usage, self.quota, 1)
     }
 
     /// Returns tokens in an interval, and the size of the bucket.
     fn part(&mut self, at_ms: u64, holder: u64, allowed: u64, denied: u64) -> (u32, u32) {
         match self.report(at_ms, holder, allowed, denied).0 {
-            Assignment::DenyAll => (0, 0),
+            Assignment::DenyAll | Assignment::Keep => (0, 0),
             Assignment::Bucket {
                 max_tokens,
                 tokens_per_fill,
@@ -390,7 +412,7 @@ fn another_interval_comes_only_after_deny_all() {
     let mut last = bench.report(0, 1, 0, 1).0;
     bench.quota = "1/min burst 10".parse().unwrap();
     let interval = |assignment| match assignment {
-        Assignment::DenyAll => None,
+        Assignment::DenyAll | Assignment::Keep => None,
         Assignment::Bucket { interval_s, .. } => Some(interval_s),
     };
     let mut seen = vec![interval(last)];
@@ -479,6 +501,33 @@ fn c1_a_part_is_given_away_when_two_reports_have_come_since() {
     assert_eq!(bench.part(21_000, 2, 18, 100), (500, 10));
 }
 
+/// A stream that breaks is no reason to deny.
+#[test]
+fn an_envoy_that_comes_back_goes_on_with_what_it_has() {
+    let mut bench = Bench::new("10/s burst 20");
+    assert_eq!(bench.part(0, 1, 0, 1), (1000, 20));
+    bench.division.end(1);
+    let mut back = |at_ms, allowed| {
+        let now = Timestamp::from_nanos(at_ms * MS);
+        let usage = Usage {
+            allowed,
+            denied: 10,
+            is_new: false,
+        };
+        bench.division.report(now, 2, usage, bench.quota, 1)
+    };
+    // The assignment of before is good for 16 s. Nothing is charged again.
+    assert_eq!(back(5000, 68), (Assignment::Keep, 68));
+    assert_eq!(back(15_000, 0).0, Assignment::Keep);
+    assert_eq!(back(20_000, 0).0, Assignment::Keep);
+    let expected = Assignment::Bucket {
+        max_tokens: 10,
+        tokens_per_fill: 800,
+        interval_s: 100,
+    };
+    assert_eq!(back(21_000, 0).0, expected);
+}
+
 #[test]
 fn c1_who_is_gone_keeps_its_part_until_that_expires() {
     let mut bench = Bench::new("10/s burst 20");
@@ -507,6 +556,7 @@ fn room_is_left_for_those_of_before_a_restart() {
     let busy = Usage {
         allowed: 0,
         denied: 100,
+        is_new: true,
     };
     let parts: Vec<_> = (1..=4)
         .map(|holder| division.report(Timestamp::ORIGIN, holder, busy, quota, 4).0)
@@ -528,7 +578,11 @@ fn limits(text: &str, clock: &ManualClock) -> DecideLimits {
 
 fn ask(stream: &mut QuotaStream, limits: &DecideLimits, user: &str, denied: u64) -> Option<Answer> {
     let bucket = super::Bucket::from([("user".to_owned(), user.as_bytes().to_vec())]);
-    let usage = Usage { allowed: 0, denied };
+    let usage = Usage {
+        allowed: 0,
+        denied,
+        is_new: true,
+    };
     stream.report(limits, "edge", &bucket, usage)
 }
 
