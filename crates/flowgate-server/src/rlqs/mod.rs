@@ -31,7 +31,7 @@ pub(crate) struct Quotas {
     streams: AtomicUsize,
     /// Reports about buckets that got no answer.
     unanswered: AtomicU64,
-    /// Until then, room is left for as many clients as there were before a restart.
+    /// The end of the time after a restart in which room is left for this number of clients.
     learning: (Timestamp, usize),
 }
 

@@ -497,8 +497,10 @@ fn c1_a_part_is_given_away_when_two_reports_have_come_since() {
     assert_eq!(bench.part(15_000, 1, 25, 100), (500, 10));
     // Two. The bucket is filled from what has come since, and the rest is paid with a fifth of the rate.
     assert_eq!(bench.part(16_000, 2, 0, 100), (400, 5));
+    assert_eq!(bench.part(17_000, 2, 9, 100), (420, 6), "one more has come");
     assert_eq!(bench.part(20_000, 1, 25, 100), (500, 10));
-    assert_eq!(bench.part(21_000, 2, 18, 100), (500, 10));
+    assert_eq!(bench.part(21_000, 2, 18, 100), (480, 9));
+    assert_eq!(bench.part(26_000, 2, 24, 100), (500, 10));
 }
 
 /// A stream that breaks is no reason to deny.
