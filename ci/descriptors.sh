@@ -155,6 +155,7 @@ def add(name):
 
 roots = [
     in_envoy("envoy/service/ratelimit/v3/rls.proto"),
+    in_envoy("envoy/service/rate_limit_quota/v3/rlqs.proto"),
     in_python(health_pb2, "grpc/health/v1/health.proto"),
     in_python(reflection_pb2, "grpc/reflection/v1alpha/reflection.proto"),
 ]

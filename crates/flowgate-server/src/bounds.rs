@@ -56,6 +56,12 @@ pub(crate) const MAX_DESCRIPTORS: usize = 64;
 pub(crate) const MAX_ENTRIES: usize = 32;
 /// The largest key and value together, in bytes.
 pub(crate) const MAX_ENTRY: usize = 4 << 10;
+/// The most streams of Envoys that ask for assignments.
+pub(crate) const MAX_QUOTA_STREAMS: usize = 1_000;
+/// The most buckets of such a stream that have an assignment.
+pub(crate) const MAX_QUOTA_BUCKETS: usize = 1_000;
+/// The largest report of such a stream, in bytes. It has all buckets of an Envoy.
+pub(crate) const MAX_REPORT: usize = 256 << 10;
 /// The most streams of an HTTP/2 connection.
 pub(crate) const MAX_STREAMS: u32 = 1024;
 /// The most bytes of answers that are kept before a client reads.

@@ -63,6 +63,8 @@ pub enum Undecided {
     Busy,
     /// The request gives back to a limit in a store.
     Refund,
+    /// Envoys decide about the limit, by the parts that they are assigned.
+    Assigned,
 }
 
 impl fmt::Display for Undecided {
@@ -74,6 +76,9 @@ impl fmt::Display for Undecided {
             Self::Refund => {
                 f.write_str("a limit in a store takes nothing back yet; run without --store")
             }
+            Self::Assigned => f.write_str(
+                "Envoys decide about this limit; ask RateLimitQuotaService, or remove `rlqs`",
+            ),
         }
     }
 }
@@ -253,7 +258,8 @@ impl DecideLimits {
     ///
     /// # Errors
     ///
-    /// Returns [`Undecided`] if a store does not answer, or would have to take something back. Nothing is taken then.
+    /// Returns [`Undecided`] if a store does not answer, or would have to take something back, or Envoys decide about a limit. Nothing
+    /// is taken then.
     ///
     /// # Cancel safety
     ///
@@ -270,6 +276,9 @@ impl DecideLimits {
         let unmatched = rules.iter().filter(|rule| rule.is_none());
         unmatched.for_each(|_| self.counts().unmatched());
         replace(&mut rules);
+        if rules.iter().flatten().any(|rule| rule.reports().is_some()) {
+            return Err(Undecided::Assigned);
+        }
         let limited = |(rule, descriptor): (&Option<&'a Rule>, &Descriptor<'a>)| {
             let rule = rule.filter(|rule| !rule.is_unlimited())?;
             Some(Asked {
@@ -381,7 +390,8 @@ impl DecideLimits {
     ///
     /// # Errors
     ///
-    /// Returns [`Undecided`] if there is no such limit, it does not have one open entry, or a store does not answer.
+    /// Returns [`Undecided`] if there is no such limit, it does not have one open entry, Envoys decide about it, or a store does not
+    /// answer.
     ///
     /// # Cancel safety
     ///
@@ -396,6 +406,9 @@ impl DecideLimits {
         let (rule, key) = self.named(name, key)?;
         if rule.is_unlimited() {
             return Ok(Status::free(Some(rule)));
+        }
+        if rule.reports().is_some() {
+            return Err(Undecided::Assigned);
         }
         let asked = Asked {
             rule,

@@ -12,6 +12,7 @@ mod limits;
 mod places;
 mod reload;
 mod resp;
+mod rlqs;
 mod server;
 mod throttle;
 mod tls;

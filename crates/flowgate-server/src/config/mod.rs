@@ -75,6 +75,8 @@ pub(crate) struct Terms {
     pub(crate) allow_override: bool,
     pub(crate) capacity: Option<usize>,
     pub(crate) cut_off: Option<CutOff>,
+    /// Envoys decide, by the parts that `RateLimitQuotaService` assigns them.
+    pub(crate) is_assigned: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,9 +2,10 @@
 
 use super::yaml::{self, Field, Node, Value};
 use super::{Allows, Descriptor, Domain, Place, Problem, Terms, Unit};
-use flowgate::{LimiterKind, Quotas};
+use flowgate::{LimiterKind, Quota, Quotas};
 use flowgate_fleet::CutOff;
 use std::collections::HashSet;
+use std::time::Duration;
 
 /// Keys of a document.
 const OF_DOMAIN: &[&str] = &["domain", "descriptors"];
@@ -28,6 +29,7 @@ const OF_DESCRIPTOR: &[&str] = &[
     "mode",
     "overshoot",
     "when_cut_off",
+    "rlqs",
 ];
 /// Keys of `rate_limit`.
 const OF_RATE_LIMIT: &[&str] = &["unit", "requests_per_unit", "unlimited", "name", "replaces"];
@@ -225,12 +227,45 @@ impl<'a> Reader<'a> {
             allow_override: self.flag(fields, "allow_override")?,
             capacity,
             cut_off: self.cut_off(fields.get("when_cut_off"))?,
+            is_assigned: self.is_assigned(fields, &allows)?,
         }))
+    }
+
+    /// Reads `rlqs`, whose limits are token buckets that Envoy can have a part of.
+    fn is_assigned(&self, fields: &Fields<'_>, allows: &Allows) -> Read<bool> {
+        if !self.flag(fields, "rlqs")? {
+            return Ok(false);
+        }
+        for key in [
+            "shadow_mode",
+            "allow_override",
+            "capacity",
+            "when_cut_off",
+            "replaces",
+        ] {
+            if let Some(field) = fields.field(key) {
+                let what =
+                    format!("`{key}` has no effect on a limit with `rlqs`; remove one of them");
+                return Err(self.problem(field.place, what));
+            }
+        }
+        let what = match allows {
+            Allows::Quota {
+                kind: LimiterKind::Token,
+                quota,
+            } if is_often(quota) => return Ok(true),
+            Allows::Quota {
+                kind: LimiterKind::Token,
+                ..
+            } => "`rlqs` needs a quota of 1/h or more: write another one, or remove it",
+            _ => "`rlqs` needs one token bucket: write `quota: 100/s burst 20`, or remove it",
+        };
+        Err(self.problem(fields.place_of("rlqs"), what))
     }
 
     /// A descriptor that only has others below it. Keys of a limit are then a mistake.
     fn terms_without_limit(&self, fields: &Fields<'_>) -> Read<Option<Terms>> {
-        let of_limits = ["capacity", "allow_override", "when_cut_off"];
+        let of_limits = ["capacity", "allow_override", "when_cut_off", "rlqs"];
         for key in of_limits.iter().chain(OF_QUOTA) {
             if let Some(field) = fields.field(key) {
                 let what = format!("`{key}` without a limit: write `quota: 100/min`, or remove it");
@@ -419,6 +454,11 @@ impl<'a> Reader<'a> {
             _ => Err(self.problem(node.place, format!("`{key}` is true or false"))),
         }
     }
+}
+
+/// Returns whether a thousandth of a quota is more than a token in a year, which is the least rate of Envoy.
+fn is_often(quota: &Quota) -> bool {
+    quota.period().as_nanos() / u128::from(quota.count()) <= Duration::from_secs(3600).as_nanos()
 }
 
 impl Fields<'_> {

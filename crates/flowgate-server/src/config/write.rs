@@ -105,6 +105,7 @@ impl Writer {
         }
         self.flag(indent, "shadow_mode", terms.is_shadow);
         self.flag(indent, "allow_override", terms.allow_override);
+        self.flag(indent, "rlqs", terms.is_assigned);
         match terms.cut_off {
             Some(CutOff::Deny) => self.field(indent, "when_cut_off", "deny"),
             Some(CutOff::Admit) => self.field(indent, "when_cut_off", "admit"),
@@ -159,6 +160,9 @@ descriptors:
         shadow_mode: true
   - key: "site"
     quota: "10/s; 1000/day"
+  - key: "edge"
+    quota: "100/s burst 20"
+    rlqs: true
   - key: "old"
     quota: "5/h"
     algorithm: leaky
@@ -178,7 +182,7 @@ domain: "other"
     fn every_key_is_written_as_it_was_read() {
         let config = Config::parse("a.yaml", ALL).unwrap();
         assert_eq!(config.to_yaml(), ALL);
-        assert_eq!(config.len(), 6);
+        assert_eq!(config.len(), 7);
     }
 
     proptest! {

@@ -7,6 +7,7 @@ mod stripes;
 pub(crate) use page::page;
 
 use crate::limits::Rule;
+use crate::rlqs::Usage;
 use crate::server::Door;
 use seconds::Seconds;
 use std::sync::Arc;
@@ -61,6 +62,23 @@ impl Answers {
 
     fn of(&self, outcome: Outcome) -> u64 {
         self.0.sum(outcome as usize)
+    }
+}
+
+/// What Envoys report about a limit that they decide. A reload keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    allowed: AtomicU64,
+    denied: AtomicU64,
+    /// Allowed, and by no assignment.
+    unassigned: AtomicU64,
+}
+
+impl Reports {
+    pub(crate) fn add(&self, usage: Usage, unassigned: u64) {
+        self.allowed.fetch_add(usage.allowed, Relaxed);
+        self.denied.fetch_add(usage.denied, Relaxed);
+        self.unassigned.fetch_add(unassigned, Relaxed);
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) fn page(limits: &DecideLimits, server: &ServerCounts) -> String {
     let mut page = Page(String::new());
     page.limits(limits);
     page.decisions(limits.counts());
+    page.assignments(limits);
     page.connections(server);
     page.configuration(limits, server);
     page.0
@@ -86,6 +87,45 @@ impl Page {
         let sum = counts.seconds.sum().as_secs_f64();
         self.line(&format!("{name}_sum"), &[], sum);
         self.line(&format!("{name}_count"), &[], all);
+    }
+
+    fn assignments(&mut self, limits: &DecideLimits) {
+        let mut rules: Vec<_> = limits.rules().collect();
+        rules.sort_by_key(|rule| rule.id());
+        let reports = || {
+            rules
+                .iter()
+                .filter_map(|rule| Some((rule.id(), rule.reports()?)))
+        };
+        if reports().next().is_none() {
+            return;
+        }
+        let name = "flowgate_rlqs_requests_total";
+        let help = "Requests that Envoys decided by their assignments, by result.";
+        self.family(name, "counter", help);
+        for (id, reports) in reports() {
+            for (result, count) in [("allowed", &reports.allowed), ("denied", &reports.denied)] {
+                let labels = [("rule", id), ("result", result)];
+                self.line(name, &labels, count.load(Relaxed));
+            }
+        }
+        let name = "flowgate_rlqs_unassigned_allowed_total";
+        let help = "Requests of these that Envoys allowed beyond their assignments.";
+        self.family(name, "counter", help);
+        for (id, reports) in reports() {
+            self.line(name, &[("rule", id)], reports.unassigned.load(Relaxed));
+        }
+        let name = "flowgate_rlqs_unanswered_buckets_total";
+        let help = "Reports about buckets that got no assignment.";
+        self.family(name, "counter", help);
+        self.line(name, &[], limits.quotas().unanswered());
+        let name = "flowgate_rlqs_streams";
+        self.family(name, "gauge", "Envoys that ask for assignments.");
+        self.line(name, &[], limits.quotas().streams());
+        let name = "flowgate_rlqs_limits";
+        let help = "Limits that are divided, each key by itself.";
+        self.family(name, "gauge", help);
+        self.line(name, &[], limits.quotas().len());
     }
 
     fn connections(&mut self, counts: &ServerCounts) {

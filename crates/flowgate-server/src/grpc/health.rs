@@ -1,6 +1,6 @@
 //! `grpc.health.v1.Health`.
 
-use super::rls;
+use super::{rlqs, rls};
 use futures_util::stream::{Stream, StreamExt, iter, once};
 use prost::Message;
 use tokio::sync::watch;
@@ -27,7 +27,7 @@ const NOT_SERVING: i32 = 2;
 const SERVICE_UNKNOWN: i32 = 3;
 
 /// The services with a health. The empty name is the server.
-const SERVICES: [&str; 2] = ["", rls::SERVICE];
+const SERVICES: [&str; 3] = ["", rls::SERVICE, rlqs::SERVICE];
 
 fn is_known(request: &HealthCheckRequest) -> bool {
     SERVICES.contains(&&*request.service)

@@ -1,12 +1,14 @@
-//! The door of gRPC: Envoy's rate limit service.
+//! The door of gRPC: Envoy's rate limit services.
 
 mod codec;
 mod health;
 mod messages;
+mod quota_messages;
 mod reflection;
+mod rlqs;
 mod rls;
 
-use crate::bounds::MAX_MESSAGE;
+use crate::bounds::{MAX_MESSAGE, MAX_REPORT};
 use crate::http::{Running, Site};
 use crate::limits::DecideLimits;
 use codec::Protobuf;
@@ -95,6 +97,13 @@ impl Services {
                 };
                 let decide = Answer(decide);
                 grpc(MAX_MESSAGE).unary(decide, request).await
+            }
+            rlqs::STREAM_RATE_LIMIT_QUOTAS => {
+                let talk = |reports| {
+                    let answers = rlqs::answers(Arc::clone(&self.site), reports);
+                    answers.take_until(Box::pin(health::ended(ending.clone())))
+                };
+                grpc(MAX_REPORT).streaming(Answers(talk), request).await
             }
             health::CHECK => {
                 let check = |request| ready(health::check(&request, ending));

@@ -41,6 +41,7 @@ fn undecided(undecided: Undecided) -> tonic::Status {
         Undecided::Unknown(_) => Code::InvalidArgument,
         Undecided::Outage | Undecided::Busy => Code::Unavailable,
         Undecided::Refund => Code::Unimplemented,
+        Undecided::Assigned => Code::FailedPrecondition,
     };
     tonic::Status::new(code, undecided.to_string())
 }

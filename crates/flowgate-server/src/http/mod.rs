@@ -169,7 +169,7 @@ fn undecided(undecided: Undecided) -> Wrong {
         Undecided::Unknown(Unknown::Name) => StatusCode::NOT_FOUND,
         Undecided::Unknown(_) => StatusCode::BAD_REQUEST,
         Undecided::Outage | Undecided::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        Undecided::Refund => StatusCode::NOT_IMPLEMENTED,
+        Undecided::Refund | Undecided::Assigned => StatusCode::NOT_IMPLEMENTED,
     };
     problem(status, undecided.to_string())
 }

@@ -11,8 +11,9 @@ pub(crate) use table::{Key, Keys, Table, built};
 pub use time::DecisionTime;
 
 use crate::config::{Allows, Config, Descriptor, Problem, Terms, Unit};
-use crate::counts::{Answers, DecisionCounts};
+use crate::counts::{Answers, DecisionCounts, Reports};
 use crate::decision::DescriptorEntry;
+use crate::rlqs::Quotas;
 use crate::throttle::Throttle;
 use flowgate::{KeyedError, Quota};
 use flowgate_fleet::Fleet;
@@ -24,6 +25,8 @@ use tree::{Node, Tree};
 
 /// The command, and the name of its keys in a state.
 const THROTTLE: &str = "CL.THROTTLE";
+/// The name in a state of how many Envoys shared a limit.
+const RLQS: &str = "RLQS";
 /// The keys of a limit without `capacity`.
 const CAPACITY: usize = 1_000_000;
 
@@ -42,6 +45,7 @@ pub struct DecideLimits {
     pub(crate) several: Arc<Mutex<()>>,
     config: Arc<Config>,
     counts: Arc<DecisionCounts>,
+    quotas: Arc<Quotas>,
 }
 
 /// A limit of the configuration.
@@ -62,6 +66,8 @@ enum RuleState {
     None,
     Memory(Arc<Table>),
     Store(Stored),
+    /// Envoys decide by the parts that they are assigned.
+    Assigned(Arc<Reports>),
 }
 
 impl Rule {
@@ -109,6 +115,22 @@ impl Rule {
         }
     }
 
+    /// Returns what Envoys report, if they decide about this limit.
+    pub(crate) fn reports(&self) -> Option<&Arc<Reports>> {
+        match &self.state {
+            RuleState::Assigned(reports) => Some(reports),
+            _ => None,
+        }
+    }
+
+    /// Returns what is divided among Envoys. `None`: requests are decided here.
+    pub(crate) fn assigned_quota(&self) -> Option<Quota> {
+        match self.terms.allows {
+            Allows::Quota { quota, .. } if self.terms.is_assigned => Some(quota),
+            _ => None,
+        }
+    }
+
     fn shape(&self) -> String {
         shape(&self.id, &self.terms, &self.open)
     }
@@ -119,6 +141,10 @@ impl Rule {
 
     pub(crate) fn is_unlimited(&self) -> bool {
         self.terms.allows == Allows::Everything
+    }
+
+    pub(crate) fn admits_nothing(&self) -> bool {
+        matches!(self.terms.allows, Allows::Nothing { .. })
     }
 
     /// Returns the requests per unit, as envoyproxy/ratelimit reports them. `None` for the unit: the quota is of no such unit.
@@ -253,6 +279,10 @@ impl DecideLimits {
                 writer.add(&rule.shape(), &table.export());
             }
         }
+        let clients = self.quotas.clients(self.time.clock().now()) as u64;
+        if clients > 0 {
+            writer.add(RLQS, &clients.to_be_bytes());
+        }
         writer.finish()
     }
 
@@ -336,6 +366,10 @@ impl DecideLimits {
             several: kept.map_or_else(Arc::default, |before| Arc::clone(&before.several)),
             config: Arc::new(config.clone()),
             counts: kept.map_or_else(Arc::default, |before| Arc::clone(&before.counts)),
+            quotas: match before {
+                Before::Limits(before) => Arc::clone(&before.quotas),
+                _ => Arc::new(Quotas::new(time.clock().now(), before.clients())),
+            },
         };
         for domain in &config.domains {
             let mut compiler = Compiler {
@@ -351,6 +385,15 @@ impl DecideLimits {
 
     pub(crate) fn find(&self, domain: &str, entries: &[DescriptorEntry<'_>]) -> Option<&Rule> {
         Some(self.domains.get(domain)?.find(entries)?)
+    }
+
+    /// Returns the rule of entries without an order, and puts them into the order of its path.
+    pub(crate) fn find_in_any_order(
+        &self,
+        domain: &str,
+        entries: &mut [DescriptorEntry<'_>],
+    ) -> Option<&Rule> {
+        Some(self.domains.get(domain)?.find_in_any_order(entries)?)
     }
 
     /// Returns a rule and a key of it, by name.
@@ -386,6 +429,10 @@ impl DecideLimits {
         &self.counts
     }
 
+    pub(crate) fn quotas(&self) -> &Arc<Quotas> {
+        &self.quotas
+    }
+
     pub(crate) fn time(&self) -> &DecisionTime {
         &self.time
     }
@@ -414,6 +461,22 @@ enum Before<'a> {
     Limits(&'a DecideLimits),
     /// The process was restarted.
     Exports(Exports<'a>),
+}
+
+impl Before<'_> {
+    /// Returns how many Envoys shared a limit before a restart, at most.
+    fn clients(&self) -> usize {
+        let Self::Exports(exports) = self else {
+            return 0;
+        };
+        let bytes = exports
+            .get(RLQS)
+            .and_then(|bytes| <[u8; 8]>::try_from(*bytes).ok());
+        bytes
+            .map_or(0, u64::from_be_bytes)
+            .try_into()
+            .unwrap_or(usize::MAX)
+    }
 }
 
 fn throttle(keys: Keys<'_>, time: &DecisionTime) -> Result<Arc<Throttle>, Problem> {
@@ -468,6 +531,10 @@ impl Compiler<'_> {
             _ => None,
         };
         let state = match &self.limits.store {
+            Some(_) if terms.is_assigned => {
+                let what = "`rlqs` is for a limit in this server's memory: remove it, or run without --store";
+                return Err(problem(what.to_owned()));
+            }
             Some(fleet) => {
                 let before = before.and_then(|before| before.stored());
                 let stored = Stored::new(fleet, id, terms, before).map_err(problem)?;
@@ -477,6 +544,10 @@ impl Compiler<'_> {
                 let what =
                     "`when_cut_off` is for limits in a store: remove it, or run with --store";
                 return Err(problem(what.to_owned()));
+            }
+            None if terms.is_assigned => {
+                let before = before.and_then(|before| before.reports());
+                RuleState::Assigned(before.map_or_else(Arc::default, Arc::clone))
             }
             None => {
                 let shape = shape(id, terms, open);
@@ -541,6 +612,7 @@ fn shape(id: &str, terms: &Terms, open: &[bool]) -> String {
     let kind = match terms.allows {
         Allows::Everything | Allows::Nothing { .. } => "none",
         Allows::Windows { unit, .. } => unit.name(),
+        Allows::Quota { .. } if terms.is_assigned => "rlqs",
         Allows::Quota { kind, .. } => kind.name(),
         Allows::TwoQuotas(_) => "two",
     };

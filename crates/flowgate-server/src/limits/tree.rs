@@ -51,6 +51,26 @@ impl Tree {
         tree.node(last)?.rule.as_ref()
     }
 
+    /// Returns the rule of entries without an order, and puts them into the order of its path.
+    pub(super) fn find_in_any_order(
+        &self,
+        entries: &mut [DescriptorEntry<'_>],
+    ) -> Option<&Arc<Rule>> {
+        for place in 0..entries.len() {
+            entries.swap(0, place);
+            let (first, rest) = entries.split_first_mut()?;
+            let found = self.node(first).and_then(|node| match rest.is_empty() {
+                true => node.rule.as_ref(),
+                false => node.children.find_in_any_order(rest),
+            });
+            if found.is_some() {
+                return found;
+            }
+            entries.swap(0, place);
+        }
+        None
+    }
+
     fn node(&self, entry: &DescriptorEntry<'_>) -> Option<&Node> {
         let branches = self.keys.get(entry.key)?;
         let fits = |(pattern, node)| Pattern::fits(pattern, entry.value).then_some(node);

@@ -139,6 +139,27 @@ fn a_wrong_limit_is_named_with_its_place_and_what_to_write() {
             "5:12: a descriptor has `quota` or `rate_limit`; remove one of them",
         ),
         (
+            "rlqs: true",
+            "4:5: `rlqs` without a limit: write `quota: 100/min`, or remove it",
+        ),
+        ("quota: 5/s; rlqs: yes", "5:11: `rlqs` is true or false"),
+        (
+            "rate_limit: {unit: second, requests_per_unit: 1}; rlqs: true",
+            "5:5: `rlqs` needs one token bucket: write `quota: 100/s burst 20`, or remove it",
+        ),
+        (
+            "quota: 5/s; algorithm: leaky; rlqs: true",
+            "6:5: `rlqs` needs one token bucket: write `quota: 100/s burst 20`, or remove it",
+        ),
+        (
+            "quota: 23/day; rlqs: true",
+            "5:5: `rlqs` needs a quota of 1/h or more: write another one, or remove it",
+        ),
+        (
+            "quota: 5/s; rlqs: true; shadow_mode: true",
+            "6:5: `shadow_mode` has no effect on a limit with `rlqs`; remove one of them",
+        ),
+        (
             "quota: 100/min; algorithm: tokn",
             "5:16: no algorithm `tokn`: write token, leaky, fixed, aligned or segmented",
         ),

@@ -44,9 +44,19 @@ struct Envoy {
 impl Envoy {
     /// Starts one with the configuration of the page of `flowgate decide`. Its backend is the server's HTTP door.
     fn start(program: &Path, server: &Running, change: impl Fn(String) -> String) -> Self {
+        Self::start_with("envoy.yaml", program, server, change)
+    }
+
+    /// Starts one with a configuration of the page.
+    fn start_with(
+        name: &str,
+        program: &Path,
+        server: &Running,
+        change: impl Fn(String) -> String,
+    ) -> Self {
         let page = include_str!("decide.md");
         let (_, config) = page
-            .split_once("```yaml\n# envoy.yaml\n")
+            .split_once(&format!("```yaml\n# {name}\n"))
             .expect("a configuration");
         let (config, _) = config.split_once("```").unwrap();
         let port = free_port();
@@ -218,6 +228,134 @@ fn envoy_goes_on_without_the_server_or_does_not() {
     for _ in 0..5 {
         assert_eq!(admits.get("x-user: alice").0, 200);
         assert_eq!(denies.get("x-user: alice").0, 500);
+    }
+}
+
+const DIVIDED: &str = "
+domain: edge
+descriptors:
+  - { key: service, value: search, quota: 10/s burst 20, rlqs: true }
+";
+
+/// A count of the page of metrics.
+fn count(server: &Running, line: &str) -> u64 {
+    let page = server.admin("/metrics");
+    let count = page.lines().find_map(|other| other.strip_prefix(line));
+    let count = count.unwrap_or_else(|| panic!("{line}: {page}"));
+    count.trim().parse().unwrap()
+}
+
+/// Asks until `end`, about 50 times per second. Returns when each admitted request began and ended.
+fn load(envoy: &Envoy, end: Instant) -> Vec<(Instant, Instant)> {
+    let mut admitted = Vec::new();
+    while Instant::now() < end {
+        let begin = Instant::now();
+        if envoy.get("x: y").0 == 200 {
+            admitted.push((begin, Instant::now()));
+        }
+        thread::sleep(Duration::from_millis(20).saturating_sub(begin.elapsed()));
+    }
+    admitted
+}
+
+/// The first requests of an Envoy that has no assignment are denied, and then it has the whole limit.
+#[test]
+#[ignore = "needs Envoy: ./ci/test"]
+fn c1_an_envoy_decides_by_its_assignment() {
+    let Some(program) = program("envoy") else {
+        return;
+    };
+    let server = Running::new(DIVIDED, |server| server);
+    let envoy = Envoy::start_with("envoy-rlqs.yaml", &program, &server, |config| config);
+    envoy.until(200);
+    let begin = Instant::now();
+    let admitted = 1 + (0..200).filter(|_| envoy.get("x: y").0 == 200).count();
+    let most = 20.0 + 10.0 * begin.elapsed().as_secs_f64() + 1.0;
+    assert!(
+        (20..=most as usize).contains(&admitted),
+        "{admitted} of {most}"
+    );
+    let allowed = "flowgate_rlqs_requests_total{rule=\"edge.service_search\",result=\"allowed\"}";
+    let until = Instant::now() + Duration::from_secs(60);
+    while count(&server, allowed) < admitted as u64 {
+        assert!(Instant::now() < until, "no report");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(count(&server, allowed), admitted as u64);
+    let unassigned = "flowgate_rlqs_unassigned_allowed_total{rule=\"edge.service_search\"}";
+    assert_eq!(count(&server, unassigned), 0);
+}
+
+/// The first request of a bucket passes before there is an assignment, if Envoy's configuration says so. It is counted and charged.
+#[test]
+#[ignore = "needs Envoy: ./ci/test"]
+fn what_an_envoy_allows_without_an_assignment_is_counted() {
+    let Some(program) = program("envoy") else {
+        return;
+    };
+    let server = Running::new(DIVIDED, |server| server);
+    let envoy = Envoy::start_with("envoy-rlqs.yaml", &program, &server, |config| {
+        config.replace("DENY_ALL", "ALLOW_ALL")
+    });
+    assert_eq!(envoy.get("x: y").0, 200);
+    let unassigned = "flowgate_rlqs_unassigned_allowed_total{rule=\"edge.service_search\"}";
+    let until = Instant::now() + Duration::from_secs(60);
+    while count(&server, "flowgate_rlqs_limits") == 0 {
+        assert!(Instant::now() < until, "no report");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(count(&server, unassigned), 1);
+}
+
+#[test]
+#[ignore = "needs Envoy: ./ci/test"]
+fn c1_two_envoys_stay_within_one_limit() {
+    let Some(program) = program("envoy") else {
+        return;
+    };
+    let (settle, run) = match std::env::var_os("FLOWGATE_LONG") {
+        Some(_) => (Duration::from_secs(60), Duration::from_secs(60)),
+        None => (Duration::from_secs(10), Duration::from_secs(20)),
+    };
+    let server = Running::new(DIVIDED, |server| server);
+    let start = || Envoy::start_with("envoy-rlqs.yaml", &program, &server, |config| config);
+    let envoys = [start(), start()];
+    let settled = Instant::now() + settle;
+    let end = settled + run;
+    let admitted: Vec<_> = thread::scope(|threads| {
+        let loads = envoys
+            .iter()
+            .map(|envoy| threads.spawn(move || load(envoy, end)));
+        let loads: Vec<_> = loads.collect();
+        loads.into_iter().map(|load| load.join().unwrap()).collect()
+    });
+    let late =
+        |times: &Vec<(Instant, Instant)>| times.iter().filter(|(at, _)| *at >= settled).count();
+    println!(
+        "{} and {} admitted, then {} and {}",
+        admitted[0].len(),
+        admitted[1].len(),
+        late(&admitted[0]),
+        late(&admitted[1])
+    );
+    let mut all: Vec<_> = admitted.concat();
+    all.sort();
+    for (first, (begin, _)) in all.iter().enumerate() {
+        for (last, (_, end)) in all.iter().enumerate().skip(first) {
+            let time = end.saturating_duration_since(*begin).as_secs_f64();
+            let most = 20.0 + 10.0 * time;
+            let count = last - first + 1;
+            assert!(count as f64 <= most, "{count} in {time} s");
+        }
+    }
+    if std::env::var_os("FLOWGATE_LONG").is_some() {
+        let rate = admitted.iter().map(late).sum::<usize>() as f64 / run.as_secs_f64();
+        assert!((9.8..=10.2).contains(&rate), "{rate}");
+        assert!(
+            admitted
+                .iter()
+                .all(|one| late(one) as f64 > 0.4 * 10.0 * run.as_secs_f64())
+        );
     }
 }
 

@@ -11,6 +11,7 @@ mod grpc;
 mod programs;
 mod reload;
 mod resp;
+mod rlqs;
 mod rpc;
 mod state;
 mod store;

@@ -1,0 +1,142 @@
+//! `RateLimitQuotaService/StreamRateLimitQuotas`: reports of an Envoy to assignments.
+
+use super::messages::WholeSeconds;
+use super::quota_messages::{
+    AbandonAction, Action, BucketAction, BucketId, BucketQuotaUsage, QuotaAssignmentAction,
+    RateLimitQuotaResponse, RateLimitQuotaUsageReports, RateLimitStrategy, Strategy, TokenBucket,
+    blanket,
+};
+use crate::http::Site;
+use crate::limits::DecideLimits;
+use crate::rlqs::{Answer, Assignment, QuotaStream, TIME_TO_LIVE, Usage};
+use futures_util::stream::{Stream, try_unfold};
+use std::sync::Arc;
+use tokio::time::timeout;
+use tonic::{Code, Status, Streaming};
+
+pub(super) const SERVICE: &str = "envoy.service.rate_limit_quota.v3.RateLimitQuotaService";
+pub(super) const STREAM_RATE_LIMIT_QUOTAS: &str =
+    "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
+
+/// Answers the reports of one Envoy, each when it comes: Envoy reports every 5 s, and for each new bucket.
+pub(super) fn answers(
+    site: Arc<Site>,
+    reports: Streaming<RateLimitQuotaUsageReports>,
+) -> impl Stream<Item = Result<RateLimitQuotaResponse, Status>> + Send {
+    let talk = Talk {
+        stream: site.limits().quotas().open(),
+        domain: String::new(),
+        site,
+        reports,
+    };
+    try_unfold(talk, |mut talk| async {
+        let answer = talk.next().await?;
+        Ok(answer.map(|answer| (answer, talk)))
+    })
+}
+
+struct Talk {
+    /// `None`: there are too many.
+    stream: Option<QuotaStream>,
+    /// That of the first report.
+    domain: String,
+    site: Arc<Site>,
+    reports: Streaming<RateLimitQuotaUsageReports>,
+}
+
+impl Talk {
+    /// Returns the next answer. `None`: the client has ended the stream.
+    async fn next(&mut self) -> Result<Option<RateLimitQuotaResponse>, Status> {
+        let Some(stream) = &mut self.stream else {
+            return Err(Status::resource_exhausted("too many streams"));
+        };
+        loop {
+            let report = timeout(self.site.bounds.idle_time, self.reports.message()).await;
+            let report = report.map_err(|_| Status::deadline_exceeded("no report"))?;
+            let Some(report) = report.map_err(|status| match status.code() {
+                // tonic's status for a message that is too large.
+                Code::OutOfRange => Status::resource_exhausted("the message is too large"),
+                _ => status,
+            })?
+            else {
+                return Ok(None);
+            };
+            if self.domain.is_empty() {
+                self.domain = report.domain;
+            } else if !report.domain.is_empty() && report.domain != self.domain {
+                let what = "a stream has one domain; open another stream";
+                return Err(Status::invalid_argument(what));
+            }
+            if self.domain.is_empty() {
+                return Err(Status::invalid_argument("the first report has no domain"));
+            }
+            let limits = self.site.limits();
+            let answer = answer(stream, &limits, &self.domain, report.bucket_quota_usages)?;
+            if !answer.bucket_action.is_empty() {
+                return Ok(Some(answer));
+            }
+        }
+    }
+}
+
+fn answer(
+    stream: &mut QuotaStream,
+    limits: &DecideLimits,
+    domain: &str,
+    usages: Vec<BucketQuotaUsage>,
+) -> Result<RateLimitQuotaResponse, Status> {
+    let mut actions = Vec::with_capacity(usages.len());
+    for usage in usages {
+        let id = usage.bucket_id.filter(|id| !id.bucket.is_empty());
+        let id = id.ok_or_else(|| Status::invalid_argument("a bucket has no id"))?;
+        let usage = Usage {
+            allowed: usage.num_requests_allowed,
+            denied: usage.num_requests_denied,
+            is_new: usage.time_elapsed.is_none_or(|time| time.seconds == 0),
+        };
+        if let Some(answer) = stream.report(limits, domain, &id.bucket, usage) {
+            actions.push(action(id, answer));
+        }
+    }
+    Ok(RateLimitQuotaResponse {
+        bucket_action: actions,
+    })
+}
+
+fn action(id: BucketId, answer: Answer) -> BucketAction {
+    let strategy = match answer {
+        Answer::Abandon => None,
+        Answer::AllowAll => Some(Strategy::BlanketRule(blanket::ALLOW_ALL)),
+        Answer::Assign(Assignment::DenyAll | Assignment::Keep) => {
+            Some(Strategy::BlanketRule(blanket::DENY_ALL))
+        }
+        Answer::Assign(Assignment::Bucket {
+            max_tokens,
+            tokens_per_fill,
+            interval_s,
+        }) => Some(Strategy::TokenBucket(TokenBucket {
+            max_tokens,
+            tokens_per_fill: Some(tokens_per_fill),
+            fill_interval: Some(seconds(interval_s)),
+        })),
+    };
+    let action = match strategy {
+        None => Action::Abandon(AbandonAction {}),
+        Some(strategy) => Action::Assign(QuotaAssignmentAction {
+            assignment_time_to_live: Some(seconds(TIME_TO_LIVE.as_secs())),
+            rate_limit_strategy: Some(RateLimitStrategy {
+                strategy: Some(strategy),
+            }),
+        }),
+    };
+    BucketAction {
+        bucket_id: Some(id),
+        action: Some(action),
+    }
+}
+
+fn seconds(seconds: u64) -> WholeSeconds {
+    WholeSeconds {
+        seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
+    }
+}
