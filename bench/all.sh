@@ -15,6 +15,7 @@ groups=(
     "waiting flowgate-bench waiting"
     "keyed flowgate-bench-keyed"
     "fleet flowgate-bench-fleet"
+    "decide flowgate-bench-decide"
     "sim flowgate-bench-sim"
     "tower flowgate-bench-tower"
     "clients flowgate-bench-clients"
@@ -22,7 +23,7 @@ groups=(
     "verify flowgate-bench-verify --together 4"
 )
 # These have verdicts and no speeds: there is nothing to draw.
-without_chart=" field fleet sim verify "
+without_chart=" decide field fleet sim verify "
 
 usage() {
     echo "usage: bench/all.sh [--quick] [GROUP…]; groups: ${groups[*]%% *}" >&2
@@ -42,7 +43,7 @@ for word in "$@"; do
 done
 
 need_command cargo "the Rust toolchain, from https://rustup.rs"
-# oha, hey, wrk and nginx; a client that is missing is left out, and the table says so.
+# oha, hey, wrk, nginx and others; a client that is missing is left out, and the table says so.
 ./setup.sh
 cargo build --release --locked --workspace
 built=${CARGO_TARGET_DIR:-target}/release

@@ -10,6 +10,7 @@ oha=1.16.0
 hey=0.1.4
 wrk=4.1.0
 nginx=1.22.1
+throttlecrab=0.4.40
 
 tools=target/tools
 missing=()
@@ -46,6 +47,15 @@ client_package wrk "$wrk"
 client_package hey "$hey"
 client_package nginx "$nginx"
 client_crate oha "$oha"
+# The clients of the decision server, and a peer, whose build needs protoc. Its version is asked in another way.
+for package in "h2load nghttp2-client" "redis-server redis-server" "redis-benchmark redis-tools" "protoc protobuf-compiler"; do
+    (need_package ${package}) || missing+=("$package")
+done
+if [ -x "$tools/bin/throttlecrab-server" ]; then
+    echo "throttlecrab-server: here"
+else
+    client_crate throttlecrab-server "$throttlecrab"
+fi
 
 if [ ${#missing[@]} -gt 0 ]; then
     printf 'could not get: %s\n' "${missing[@]}" >&2

@@ -20,6 +20,9 @@ cargo run --profile smoke --locked -- semaphores --quick
 cargo run --profile smoke --locked -p flowgate-bench-clients -- --quick --flowgate "$flowgate"
 cargo run --profile smoke --locked -p flowgate-bench-keyed -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-fleet -- --quick
+need_package h2load nghttp2-client
+need_package redis-benchmark redis-tools
+cargo run --profile smoke --locked -p flowgate-bench-decide -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-sim -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-tower -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-field -- --quick

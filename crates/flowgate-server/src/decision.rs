@@ -7,6 +7,8 @@ use flowgate_fleet::Ask;
 use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
+use tracing::field::Empty;
+use tracing::{Instrument, debug_span};
 
 /// A key and a value of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -290,9 +292,11 @@ impl DecideLimits {
             })
         };
         let asked: Vec<_> = rules.iter().zip(descriptors).map(limited).collect();
-        let answers = self.take_all(&asked).await?;
+        let span = debug_span!("decision", domain, over = Empty);
+        let answers = self.take_all(&asked).instrument(span.clone()).await?;
         let limits = asked.iter().flatten();
         let is_over = limits.clone().zip(&answers).any(refuses);
+        span.record("over", is_over);
         if !is_over {
             let refunds = limits.filter(|limit| limit.is_refund);
             refunds.for_each(Asked::give_back);
@@ -417,7 +421,9 @@ impl DecideLimits {
             is_refund: false,
             own: None,
         };
-        let status = asked.status(&asked.take_alone().await?);
+        let span = debug_span!("decision", limit = rule.id(), over = Empty);
+        let status = asked.status(&asked.take_alone().instrument(span.clone()).await?);
+        span.record("over", status.is_over);
         answered(rule, n, status.outcome(status.is_over));
         self.took(begun);
         Ok(status)
@@ -454,7 +460,8 @@ async fn take_from_store(limits: &[&Asked<'_>]) -> Result<Vec<Result<(), Denied>
             asks.push(stored.ask(&limit.key, limit.n));
         }
     }
-    if let Err(denied) = Ask::all(asks).await {
+    let span = debug_span!("call", limits = asks.len());
+    if let Err(denied) = Ask::all(asks).instrument(span).await {
         if let Some(undecided) = Undecided::of(&denied) {
             for &place in &places {
                 answered(limits[place].rule, limits[place].n, Outcome::Undecided);

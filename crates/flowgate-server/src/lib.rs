@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod compare;
 mod config;
 mod counts;
 mod decision;
@@ -17,8 +18,10 @@ mod server;
 mod throttle;
 mod tls;
 mod token;
+mod view;
 
 pub use bounds::ServerBounds;
+pub use compare::{Comparison, OtherServer};
 pub use config::{Config, Problem};
 pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 #[doc(hidden)]
@@ -29,3 +32,4 @@ pub use reload::Reloader;
 pub use resp::resp_answers;
 pub use server::{DecideServer, Door};
 pub use tls::ServerTls;
+pub use view::{DecideView, DecideViewer, RuleCounts, RuleView};

@@ -1,6 +1,7 @@
 //! Listeners and connections.
 
 use crate::bounds::{MAX_BODIES, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS, MAX_UNREAD, ServerBounds};
+use crate::compare::OtherServer;
 use crate::counts::ServerCounts;
 use crate::grpc::Services;
 use crate::http::{Activity, Late, Running, Site, Timed, Watch};
@@ -10,6 +11,7 @@ use crate::reload::{Current, Reloader};
 use crate::resp::{self, Talk};
 use crate::tls::ServerTls;
 use crate::token::Token;
+use crate::view::DecideViewer;
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -25,6 +27,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{sleep, timeout};
+use tracing::{Instrument, Span, debug_span};
 
 /// A protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +90,7 @@ pub struct DecideServer {
     bounds: ServerBounds,
     token: Option<Token>,
     listeners: Vec<(Door, TcpListener)>,
+    other: Option<OtherServer>,
     counts: Arc<ServerCounts>,
 }
 
@@ -98,6 +102,7 @@ impl DecideServer {
             bounds: ServerBounds::default(),
             token: None,
             listeners: Vec::new(),
+            other: None,
             counts: Arc::new(ServerCounts::new()),
         }
     }
@@ -111,6 +116,12 @@ impl DecideServer {
     /// Sets a secret that every client must send: `AUTH SECRET`, or `Authorization: Bearer SECRET`.
     pub fn secret(mut self, secret: &str) -> Self {
         self.token = Some(Token::new(secret));
+        self
+    }
+
+    /// Asks another server each question of Envoy, too, to see where the two differ.
+    pub fn compare_with(mut self, other: OtherServer) -> Self {
+        self.other = Some(other);
         self
     }
 
@@ -138,6 +149,11 @@ impl DecideServer {
         Reloader::new(&self.current, &self.counts)
     }
 
+    /// Returns a handle that looks at the server while it runs.
+    pub fn viewer(&self) -> DecideViewer {
+        DecideViewer::new(&self.current, &self.counts)
+    }
+
     /// Answers clients until `end` completes, and then those in flight, for at most [`ServerBounds::drain_time`].
     ///
     /// # Errors
@@ -162,6 +178,7 @@ impl DecideServer {
             token: self.token,
             bounds: self.bounds,
             counts: self.counts,
+            other: self.other.map(OtherServer::begin),
             page: Mutex::default(),
             is_ending: AtomicBool::new(false),
         });
@@ -259,20 +276,24 @@ async fn serve(
             let of = Arc::clone(site);
             let answer = move |request, running: Running| {
                 let site = Arc::clone(&of);
-                async move {
+                let span = span(door, &request);
+                let answer = async move {
                     let reply = site.answer(door, request, &running).await;
                     reply.map(|body| running.until_sent(body))
-                }
+                };
+                answer.instrument(span)
             };
             serve_http(stream, http(), site, answer, ended).await
         }
         Door::Grpc => {
             let answer = move |request, running: Running| {
                 let services = services.clone();
-                async move {
+                let span = span(door, &request);
+                let answer = async move {
                     let reply = services.answer(request, &running).await;
                     reply.map(|body| running.until_sent(body))
-                }
+                };
+                answer.instrument(span)
             };
             serve_http(stream, http().http2_only(), site, answer, ended).await
         }
@@ -283,6 +304,11 @@ async fn serve(
             served.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut)
         }
     }
+}
+
+/// The span of a request. Its query is left out, because it has keys.
+fn span<B>(door: Door, request: &Request<B>) -> Span {
+    debug_span!("request", door = door.name(), path = request.uri().path())
 }
 
 /// Both versions of HTTP, within their bounds.

@@ -1,26 +1,31 @@
 //! `flowgate decide`: a server that decides for other programs.
 
+mod log;
 mod reloads;
 mod state;
 mod store;
+mod view;
 mod watched;
 
 use std::fs;
-use std::io::{ErrorKind, Write, stderr};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use flowgate_server::{
-    Config, DecideLimits, DecideServer, DecisionTime, Door, Problem, ServerBounds,
+    Comparison, Config, DecideLimits, DecideServer, DecisionTime, Door, OtherServer, Problem,
+    ServerBounds,
 };
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::argument::duration;
-use crate::exit::{Exit, Refusal, complain, exit_codes, print};
+use crate::exit::{Exit, Refusal, exit_codes, print};
 use crate::{descriptors, interrupt};
+use log::{Format, Level, Log};
 use reloads::{Certificate, Reloads};
 use store::Store;
 use watched::Watched;
@@ -34,6 +39,8 @@ Examples:
       Share the limits with three other servers.
   flowgate decide limits.yaml --rls 8081 --http none --resp none
       For Envoy alone, whose cluster is 127.0.0.1:8081.
+  flowgate decide limits.yaml --watch
+      Show limits, rates and refusals once per second.
   flowgate decide limits.yaml --check
       Print what is wrong with the file, with line and column.
 
@@ -132,6 +139,34 @@ pub(crate) struct Decide {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 
+    /// Ask this server of envoyproxy/ratelimit, too, and print where the answers differ
+    #[arg(long, value_name = "URL")]
+    shadow: Option<String>,
+
+    /// Show limits, rates and refusals once per second
+    #[arg(long, conflicts_with_all = ["check", "log"])]
+    watch: bool,
+
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "text",
+        value_enum,
+        hide_possible_values = true,
+        help = "Write lines for people (text) or JSON for programs (json) to standard error"
+    )]
+    log: Format,
+
+    /// With --log json, write what is as important as this: warn, info, or debug for each request
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        default_value = "info",
+        value_enum,
+        hide_possible_values = true
+    )]
+    log_level: Level,
+
     /// Wait this long for requests in flight at the end
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     drain: Duration,
@@ -153,8 +188,9 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     let files = Watched::new(arguments.files.clone());
     let certificate_files = Watched::new(arguments.certificate_files());
     let config = Config::read(files.files()).map_err(refusal)?;
+    let log = arguments.log();
     for note in config.notes() {
-        complain(note);
+        log.complain(note);
     }
     let (time, fleet) = (DecisionTime::system(), arguments.store.open()?);
     let state = match &arguments.state {
@@ -192,6 +228,9 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     }
     if let Some(secret) = secret {
         server = server.secret(&secret);
+    }
+    if let Some(url) = &arguments.shadow {
+        server = server.compare_with(other(url, log.clone())?);
     }
     let doors = [
         (Door::Grpc, "--rls", arguments.rls),
@@ -244,19 +283,22 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         files,
         certificate: certificate.map(|certificate| (certificate_files, certificate)),
         reloader: reloader.clone(),
+        log: log.clone(),
     };
+    let viewer = server.viewer();
     runtime
         .block_on(async {
             reloads.begin()?;
             if let Some(fleet) = fleet {
-                tokio::spawn(store::complain_if_away(fleet));
+                tokio::spawn(store::complain_if_away(fleet, log.clone()));
             }
-            // A closed standard error is not a failure.
             let doors = opened.join(", ");
-            let _ = writeln!(
-                stderr(),
+            log.say(&format!(
                 "listening: {doors}; {what}; Ctrl-C ends the server"
-            );
+            ));
+            if let Log::View(last) = log {
+                tokio::spawn(view::show(viewer, doors, last));
+            }
             server.run(async { drop(told.await) }).await
         })
         .map_err(could_not)?;
@@ -269,6 +311,15 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
 }
 
 impl Decide {
+    /// Returns where lines go, and installs what writes JSON.
+    fn log(&self) -> Log {
+        match self.log {
+            _ if self.watch => Log::View(Arc::default()),
+            Format::Text => Log::Text,
+            Format::Json => Log::json(self.log_level),
+        }
+    }
+
     fn certificate(&self) -> Option<Certificate> {
         Some(Certificate {
             cert: self.cert.clone()?,
@@ -290,6 +341,15 @@ fn describe(limits: &DecideLimits) -> String {
     }
     let megabytes = limits.bytes().div_ceil(1_000_000);
     format!("{} {limit}, {megabytes} MB for keys", limits.len())
+}
+
+/// Returns the server of `--shadow`, whose differences are written to the log.
+fn other(url: &str, log: Log) -> Result<OtherServer, Refusal> {
+    let report = move |comparison: &Comparison| match comparison.different + comparison.unanswered {
+        0 => log.say(&format!("--shadow: {comparison}")),
+        _ => log.complain(&format!("--shadow: {comparison}")),
+    };
+    OtherServer::new(url, report).map_err(|what| Refusal::usage(format!("--shadow: {what}")))
 }
 
 /// A mistake in a file, or a file that cannot be read.

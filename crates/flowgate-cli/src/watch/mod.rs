@@ -29,7 +29,7 @@ pub(crate) enum Watch {
 }
 
 /// Lines on a terminal that are drawn over the previous ones.
-#[cfg(feature = "fleet")]
+#[cfg(any(feature = "decide", feature = "fleet"))]
 #[derive(Debug)]
 pub(crate) struct Canvas(Screen);
 
@@ -100,7 +100,7 @@ fn terminal() -> Option<Screen> {
     (screen.width() >= LEAST_WIDTH).then_some(screen)
 }
 
-#[cfg(feature = "fleet")]
+#[cfg(any(feature = "decide", feature = "fleet"))]
 impl Canvas {
     /// Returns `None` if there is no terminal.
     pub(crate) fn new() -> Option<Canvas> {

@@ -60,7 +60,7 @@ impl Answers {
         self.0.add(outcome as usize, 1);
     }
 
-    fn of(&self, outcome: Outcome) -> u64 {
+    pub(crate) fn of(&self, outcome: Outcome) -> u64 {
         self.0.sum(outcome as usize)
     }
 }
@@ -100,8 +100,16 @@ impl DecisionCounts {
         self.throttle.add(outcome);
     }
 
+    pub(crate) fn throttle(&self) -> &Answers {
+        &self.throttle
+    }
+
     pub(crate) fn unmatched(&self) {
         self.unmatched.add(0, 1);
+    }
+
+    pub(crate) fn unmatched_sum(&self) -> u64 {
+        self.unmatched.sum(0)
     }
 }
 
@@ -161,6 +169,12 @@ impl ServerCounts {
         &self.doors[door as usize]
     }
 
+    /// Returns the open connections of all doors, except that of operators.
+    pub(crate) fn of_clients(&self) -> u64 {
+        let doors = Door::ALL.into_iter().filter(|door| *door != Door::Admin);
+        doors.map(|door| self.door(door).open()).sum()
+    }
+
     pub(crate) fn open(self: &Arc<Self>, door: Door) -> Open {
         self.door(door).opened.fetch_add(1, Relaxed);
         let counts = Arc::clone(self);
@@ -188,6 +202,15 @@ impl ServerCounts {
     /// Counts a certificate that was read.
     pub(crate) fn certificate_loaded(&self, is_good: bool) {
         self.certificates.add(is_good);
+    }
+}
+
+impl DoorCounts {
+    /// Returns the open connections.
+    fn open(&self) -> u64 {
+        // What is closed was opened before.
+        let closed = self.closed.load(Relaxed);
+        self.opened.load(Relaxed).saturating_sub(closed)
     }
 }
 

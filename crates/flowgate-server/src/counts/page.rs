@@ -69,11 +69,11 @@ impl Page {
         self.family(name, "counter", "Decisions of CL.THROTTLE, by result.");
         for outcome in [Outcome::Taken, Outcome::Refused] {
             let result = [("result", outcome.name())];
-            self.line(name, &result, counts.throttle.of(outcome));
+            self.line(name, &result, counts.throttle().of(outcome));
         }
         let name = "flowgate_unmatched_descriptors_total";
         self.family(name, "counter", "Descriptors without a limit.");
-        self.line(name, &[], counts.unmatched.sum(0));
+        self.line(name, &[], counts.unmatched_sum());
         let name = "flowgate_decision_seconds";
         self.family(name, "histogram", "Time of a decision.");
         let bucket = format!("{name}_bucket");
@@ -132,11 +132,7 @@ impl Page {
         let name = "flowgate_connections";
         self.family(name, "gauge", "Open connections of a door.");
         for door in Door::ALL {
-            let of = counts.door(door);
-            // What is closed was opened before.
-            let closed = of.closed.load(Relaxed);
-            let open = of.opened.load(Relaxed).saturating_sub(closed);
-            self.line(name, &[("door", door.name())], open);
+            self.line(name, &[("door", door.name())], counts.door(door).open());
         }
         let refused = "Connections that were closed because their address had too many.";
         let late = "Connections that were closed because the client was slow or silent.";

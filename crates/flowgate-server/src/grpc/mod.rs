@@ -92,8 +92,8 @@ impl Services {
                 let limits = self.site.limits();
                 let decide = |request| {
                     drop(place.take());
-                    let limits = Arc::clone(&limits);
-                    async move { rls::answer(&limits, &request).await }
+                    let (limits, other) = (Arc::clone(&limits), self.site.other.as_ref());
+                    async move { rls::answer(&limits, other, &request).await }
                 };
                 let decide = Answer(decide);
                 grpc(MAX_MESSAGE).unary(decide, request).await
@@ -133,7 +133,7 @@ impl Services {
 #[doc(hidden)]
 pub fn rls_answer(limits: &DecideLimits, request: &[u8]) -> Option<Vec<u8>> {
     let request = messages::RateLimitRequest::decode(request).ok()?;
-    let response = rls::answer(limits, &request).now_or_never()?;
+    let response = rls::answer(limits, None, &request).now_or_never()?;
     Some(response.ok()?.encode_to_vec())
 }
 

@@ -4,6 +4,7 @@ use super::messages::{
     DescriptorStatus, Entry, HeaderField, ListValue, RateLimit, RateLimitOverride,
     RateLimitRequest, RateLimitResponse, Struct, Value, WholeSeconds, code, unit,
 };
+use crate::compare::Comparer;
 use crate::decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
@@ -24,6 +25,7 @@ pub(super) const SHOULD_RATE_LIMIT: &str =
 /// store leaves it undecided.
 pub(super) async fn answer(
     limits: &DecideLimits,
+    other: Option<&Comparer>,
     request: &RateLimitRequest,
 ) -> Result<RateLimitResponse, tonic::Status> {
     let entries = entries(request).map_err(tonic::Status::invalid_argument)?;
@@ -32,7 +34,11 @@ pub(super) async fn answer(
     let decision = limits
         .decide(&request.domain, &descriptors, hits.into())
         .await;
-    Ok(response(&decision.map_err(undecided)?, &descriptors))
+    let decision = decision.map_err(undecided)?;
+    if let Some(other) = other {
+        other.ask(&request.domain, &descriptors, hits.into(), &decision);
+    }
+    Ok(response(&decision, &descriptors))
 }
 
 /// An outage is not a refusal: the request was not decided.

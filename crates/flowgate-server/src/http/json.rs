@@ -1,6 +1,7 @@
 //! `POST /json`: a `RateLimitRequest` of Envoy as JSON, answered as envoyproxy/ratelimit answers it.
 
 use super::{Reply, Wrong, json_reply, problem, undecided};
+use crate::compare::Comparer;
 use crate::config::Unit;
 use crate::decision::{Descriptor, DescriptorEntry, Status};
 use crate::envoy::{self, Why};
@@ -68,7 +69,11 @@ impl Number {
     }
 }
 
-pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
+pub(super) async fn answer(
+    limits: &DecideLimits,
+    other: Option<&Comparer>,
+    body: &[u8],
+) -> Result<Reply, Wrong> {
     let bad = |why: Why| problem(StatusCode::BAD_REQUEST, why);
     let request: Request = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     envoy::check(
@@ -85,6 +90,9 @@ pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, 
     let hits = hits.filter(|hits| *hits != 0).unwrap_or(1);
     let decision = limits.decide(&request.domain, &descriptors, hits);
     let decision = decision.await.map_err(undecided)?;
+    if let Some(other) = other {
+        other.ask(&request.domain, &descriptors, hits, &decision);
+    }
     let (code, status) = match decision.is_over {
         false => ("OK", StatusCode::OK),
         true => ("OVER_LIMIT", StatusCode::TOO_MANY_REQUESTS),

@@ -10,6 +10,7 @@ mod timed;
 pub(crate) use timed::{Activity, Late, Request as Running, Timed, Watch};
 
 use crate::bounds::{MAX_MESSAGE, ServerBounds};
+use crate::compare::Comparer;
 use crate::counts::ServerCounts;
 use crate::decision::Undecided;
 use crate::limits::{DecideLimits, Unknown};
@@ -38,6 +39,7 @@ pub(crate) struct Site {
     pub(crate) token: Option<Token>,
     pub(crate) bounds: ServerBounds,
     pub(crate) counts: Arc<ServerCounts>,
+    pub(crate) other: Option<Comparer>,
     /// The page of metrics that is being made.
     pub(crate) page: Mutex<()>,
     /// Connections are no longer accepted.
@@ -69,7 +71,7 @@ impl Site {
             "/json" if is_post => {
                 self.check(head)?;
                 let body = self.body(body, running).await?;
-                json::answer(&self.limits(), &body).await
+                json::answer(&self.limits(), self.other.as_ref(), &body).await
             }
             "/v1/ask" if is_post => {
                 self.check(head)?;

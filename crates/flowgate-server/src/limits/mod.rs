@@ -86,6 +86,10 @@ impl Rule {
         self.terms.is_shadow
     }
 
+    pub(crate) fn allows(&self) -> &Allows {
+        &self.terms.allows
+    }
+
     pub(crate) fn replaces(&self) -> &[String] {
         &self.terms.replaces
     }

@@ -5,6 +5,7 @@ use crate::config::{Allows, Terms};
 use crate::decision::Undecided;
 use flowgate::{Denied, LimiterKind, Quota};
 use flowgate_fleet::{Ask, CutOff, Fleet, FleetError, FleetKeyed, FleetStanding};
+use tracing::{Instrument, debug_span};
 
 /// The keys that a server remembers, if the limit has no `capacity`.
 const CAPACITY: usize = 100_000;
@@ -95,7 +96,8 @@ impl Stored {
         key: &Key<'_>,
         n: u64,
     ) -> Result<Result<(), Denied>, Undecided> {
-        match self.ask(key, n).await {
+        let span = debug_span!("call", limits = 1);
+        match self.ask(key, n).instrument(span).await {
             Ok(_) => Ok(Ok(())),
             Err(denied) => Undecided::of(&denied).map_or(Ok(Err(denied)), Err),
         }
@@ -109,6 +111,11 @@ impl Stored {
     /// Returns what is left, by the store's last answer about the key.
     pub(crate) fn standing(&self, key: &Key<'_>) -> FleetStanding {
         self.limit.standing(key.bytes())
+    }
+
+    /// Returns how much all servers may have admitted beyond the quota, in tokens. `None`: without a bound.
+    pub(crate) fn beyond(&self) -> Option<u64> {
+        self.limit.bound().total()
     }
 
     pub(crate) fn is_connected(&self) -> bool {

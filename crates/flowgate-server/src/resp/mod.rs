@@ -16,6 +16,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, debug_span};
 
 /// Commands that have arrived, and their answers. It knows no socket.
 #[derive(Debug)]
@@ -76,7 +77,8 @@ impl Talk {
                     begin += length;
                     let session = &mut self.session;
                     let answer = session.answer(words, limits, password, &mut self.replies);
-                    if answer.await == Then::Close {
+                    let span = debug_span!("request", door = "resp");
+                    if answer.instrument(span).await == Then::Close {
                         break Next::Close;
                     }
                 }

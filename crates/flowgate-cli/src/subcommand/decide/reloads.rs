@@ -1,6 +1,6 @@
 //! Reads files again: when they have changed, and when the operator says so.
 
-use std::io::{self, Write, stderr};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use flowgate_server::{Problem, Reloader, ServerTls};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
+use super::log::Log;
 use super::watched::Watched;
-use crate::exit::complain;
 
 /// Between two looks at the files.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -21,6 +21,7 @@ pub(super) struct Reloads {
     /// Its files are watched together.
     pub(super) certificate: Option<(Watched, Certificate)>,
     pub(super) reloader: Reloader,
+    pub(super) log: Log,
 }
 
 /// The files of a certificate.
@@ -51,7 +52,7 @@ impl Reloads {
         if let Some((files, certificate)) = &mut self.certificate
             && files.is_to_be_read(is_told)
         {
-            certificate.read(&self.reloader);
+            certificate.read(&self.reloader, &self.log);
         }
     }
 
@@ -60,11 +61,15 @@ impl Reloads {
         match self.reloader.read(self.files.files()) {
             Ok(config) => {
                 for note in config.notes() {
-                    complain(note);
+                    self.log.complain(note);
                 }
-                say(&format!("read the files again; limits: {}", config.len()));
+                self.log
+                    .say(&format!("read the files again; limits: {}", config.len()));
             }
-            Err(problem) => complain(&format!("{problem}; the limits stay as they are")),
+            Err(problem) => {
+                let what = format!("{problem}; the limits stay as they are");
+                self.log.complain(&what);
+            }
         }
     }
 }
@@ -74,22 +79,17 @@ impl Certificate {
         ServerTls::read(&self.cert, &self.key, self.client_ca.as_deref())
     }
 
-    fn read(&self, reloader: &Reloader) {
+    fn read(&self, reloader: &Reloader, log: &Log) {
         let Certificate {
             cert,
             key,
             client_ca,
         } = self;
         match reloader.read_certificate(cert, key, client_ca.as_deref()) {
-            Ok(()) => say("read the certificate again"),
-            Err(problem) => complain(&format!("{problem}; the certificate stays as it is")),
+            Ok(()) => log.say("read the certificate again"),
+            Err(problem) => log.complain(&format!("{problem}; the certificate stays as it is")),
         }
     }
-}
-
-fn say(text: &str) {
-    // A closed standard error is not a failure.
-    let _ = writeln!(stderr(), "{text}");
 }
 
 /// Each SIGHUP.

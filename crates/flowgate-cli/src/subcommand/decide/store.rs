@@ -6,7 +6,8 @@ use clap::Args;
 use flowgate_fleet::{Fleet, FleetError};
 use tokio::time::timeout;
 
-use crate::exit::{Refusal, complain};
+use super::log::Log;
+use crate::exit::Refusal;
 
 /// The first connection usually takes less.
 const FIRST: Duration = Duration::from_secs(2);
@@ -70,9 +71,9 @@ fn wrong(error: FleetError) -> Refusal {
 }
 
 /// Tells once if the store cannot be reached at the start. Metrics tell it later.
-pub(super) async fn complain_if_away(fleet: Fleet) {
+pub(super) async fn complain_if_away(fleet: Fleet, log: Log) {
     if timeout(FIRST, fleet.ready()).await.is_err() {
-        complain(
+        log.complain(
             &"the store does not answer; until it does, limits are decided by --nodes and `when_cut_off`",
         );
     }

@@ -1,0 +1,73 @@
+//! HTTP/1.1 with JSON: 50 connections, one request in flight each.
+
+use std::path::Path;
+
+use crate::clients::Requests;
+use crate::lap::{self, Lap, Row, Subject};
+use crate::process::{Cores, Server};
+use crate::resp::throttlecrab;
+use crate::rls::start;
+use crate::serve::{Kind, LIMIT};
+use crate::shared::outcome::Verdict;
+
+const FLOWGATE: &str = "flowgate decide, POST /v1/ask";
+const ENVOY: &str = "flowgate decide, POST /json";
+const THROTTLECRAB: &str = "throttlecrab-server, POST /throttle";
+pub const SUBJECTS: [&str; 3] = [FLOWGATE, ENVOY, THROTTLECRAB];
+
+/// Measures all servers. throttlecrab is left out if it is not installed.
+///
+/// # Errors
+///
+/// A message if one fails.
+pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<Vec<Row>, String> {
+    let flowgate = start(Kind::Flowgate, cores, None)?;
+    let throttlecrab = throttlecrab(peer, cores, "http");
+    if let Err(why) = &throttlecrab {
+        println!("\n{THROTTLECRAB}: left out, because {why}");
+    }
+    let body = |name: &str, text: &str| {
+        let file = folder.join(name);
+        let written = std::fs::write(&file, text);
+        written.map(|()| file).map_err(|error| error.to_string())
+    };
+    let ask = body("ask", r#"{"limit":"users","key":"alice","n":1}"#)?;
+    let entries = r#"[{"key":"user","value":"alice"}]"#;
+    let envoy = body(
+        "json",
+        &format!(r#"{{"domain":"api","descriptors":[{{"entries":{entries}}}]}}"#),
+    )?;
+    let quota = format!(r#""max_burst":{LIMIT},"count_per_period":{LIMIT},"period":1"#);
+    let throttle = body("throttle", &format!(r#"{{"key":"alice",{quota}}}"#))?;
+    // The door of HTTP is the second.
+    let subject = |name, server, door, path, body| Subject {
+        name,
+        run: Box::new(move |window| {
+            let mut address = Server::address(server);
+            address.set_port(address.port() + door);
+            let requests = Requests {
+                url: format!("http://{address}{path}"),
+                body,
+                header: "content-type: application/json",
+                connections: 50,
+                streams: None,
+            };
+            Lap::of(server, || requests.run(cores.others, window))
+        }),
+    };
+    let mut subjects = vec![
+        subject(FLOWGATE, &flowgate, 1, "/v1/ask", &ask),
+        subject(ENVOY, &flowgate, 1, "/json", &envoy),
+    ];
+    if let Ok(server) = &throttlecrab {
+        subjects.push(subject(THROTTLECRAB, server, 0, "/throttle", &throttle));
+    }
+    lap::measure(&subjects, quick)
+}
+
+pub fn verdict(rows: &[Row]) -> Verdict {
+    let of = |name| rows.iter().find(|row| row.subject == name);
+    let over = || Some(of(FLOWGATE)?.over(of(THROTTLECRAB)?, |lap| lap.per_cpu_second));
+    let goal = format!("http: at least 1.5 x the answers of {THROTTLECRAB}");
+    Verdict::at_least(goal, over(), 1.5, " x")
+}
