@@ -27,7 +27,7 @@ use crate::record::Record;
 use crate::tally::{Called, Shown, Tally, Trouble};
 use crate::view::{self, FleetBound, FleetCounts};
 use flowgate::{Filler, Leased, Timestamp};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Demand is averaged over this part of a lease, within these bounds.
@@ -51,16 +51,15 @@ const TURNS: u32 = 4;
 pub(crate) struct Leaser {
     leased: Weak<Leased>,
     record: Record,
-    lending: Lending,
-    alone: Alone,
-    tally: Tally,
-    trouble: Option<Box<Trouble>>,
+    lending: Arc<Lending>,
+    alone: Arc<Alone>,
+    tally: Arc<Tally>,
+    /// Each request is counted where it is answered. Otherwise, units are counted here.
+    is_of_key: bool,
+    past: Past,
     demand: Demand,
     /// When this was looked at last.
     now: Timestamp,
-    seen: Seen,
-    /// The last reset that the store has stated.
-    reset_us: u64,
     /// The units of the call that is in flight.
     asked: Option<u64>,
     /// The units of the last lease, and until when it can be spent.
@@ -89,6 +88,17 @@ pub(crate) struct Leaser {
     random: u64,
 }
 
+/// What a process knows of a record.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    /// What the store has stated last.
+    pub(crate) seen: Seen,
+    /// The last reset that the store has stated.
+    pub(crate) reset_us: u64,
+    /// What may have let the limit be exceeded. Most records never have any.
+    pub(crate) trouble: Option<Box<Trouble>>,
+}
+
 /// A lease of tokens that flow in later.
 #[derive(Clone, Copy, Debug)]
 struct Reserved {
@@ -102,23 +112,22 @@ impl Leaser {
     pub(crate) fn new(
         leased: Weak<Leased>,
         record: Record,
-        lending: Lending,
-        alone: Alone,
+        lending: impl Into<Arc<Lending>>,
+        alone: impl Into<Arc<Alone>>,
         seed: u64,
     ) -> Self {
+        let lending = lending.into();
         let average = lending.spent_for / AVERAGED;
         let [shortest, longest] = AVERAGES;
         Self {
             leased,
             record,
-            lending,
-            alone,
-            tally: Tally::default(),
-            trouble: None,
+            alone: alone.into(),
+            tally: Arc::default(),
+            is_of_key: false,
+            past: Past::default(),
             demand: Demand::over(average.clamp(shortest, longest)),
             now: Timestamp::ORIGIN,
-            seen: Seen::default(),
-            reset_us: 0,
             asked: None,
             last: (0, Timestamp::ORIGIN),
             missing: 0,
@@ -129,11 +138,39 @@ impl Leaser {
             turnaround: SOONEST,
             contended_until: Timestamp::ORIGIN,
             turn: lending.turn,
+            lending,
             ask_at: Timestamp::ORIGIN,
             alone_since: None,
             share_at: Timestamp::ORIGIN,
             random: seed,
         }
+    }
+
+    /// Goes on for a key of which the `past` is known, and which was asked for `per_second` units until now. What it does is counted with
+    /// the other keys.
+    pub(crate) fn of_key(
+        mut self,
+        tally: Arc<Tally>,
+        past: Past,
+        per_second: f64,
+        now: Timestamp,
+    ) -> Self {
+        (self.tally, self.past, self.is_of_key) = (tally, past, true);
+        (self.demand.per_second, self.demand.noted_at) = (per_second, now);
+        self
+    }
+
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    pub(crate) fn past_mut(&mut self) -> &mut Past {
+        &mut self.past
+    }
+
+    /// Returns whether a call is in flight.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// Returns the call to send now. It is then in flight until [`answer`](Self::answer).
@@ -157,7 +194,7 @@ impl Leaser {
         Some(Call {
             record: self.record,
             terms: self.lending.stated(),
-            seen: self.seen,
+            seen: self.past.seen,
             runs: run.into_iter().collect(),
         })
     }
@@ -187,7 +224,7 @@ impl Leaser {
         };
         self.note_use(&leased, now);
         self.alone_since.get_or_insert(now);
-        self.tally.decided_alone(&mut self.trouble, now, 0);
+        self.tally.decided_alone(&mut self.past.trouble, now, 0);
         self.ask_at = now + pause;
         let times = self.run(&leased).map_or(0, |run| run.times);
         self.fill_alone(&leased, times);
@@ -216,10 +253,11 @@ impl Leaser {
             now,
         );
         let stated = self.lending.stated();
-        let shown = Shown::of(reply, taken, self.seen, self.reset_us, &stated);
-        self.reset_us = self.reset_us.max(reply.reset_us);
-        self.tally.replied(&mut self.trouble, now, shown);
-        self.seen = reply.seen;
+        let past = &mut self.past;
+        let shown = Shown::of(reply, taken, past.seen, past.reset_us, &stated);
+        past.reset_us = past.reset_us.max(reply.reset_us);
+        self.tally.replied(&mut past.trouble, now, shown);
+        past.seen = reply.seen;
         // What was refused until now is decided by this answer, if it comes again.
         self.missing = 0;
         if !self.is_waited_for {
@@ -257,7 +295,7 @@ impl Leaser {
 
     /// Passes on the units of a reply now, or when they have flowed in.
     fn accept(&mut self, filler: Filler<'_>, taken: u64, sent: Timestamp, debt: u64) {
-        let (now, lending) = (self.now, self.lending);
+        let (now, lending) = (self.now, Arc::clone(&self.lending));
         let until = sent + lending.spent_for;
         let late = Duration::from_micros(lending.terms.wait_us(debt, 0));
         let usable = now + slowed(slowed(late));
@@ -290,7 +328,7 @@ impl Leaser {
 
     /// Returns after what time to ask again, if the store has no room.
     fn pause(&mut self, asked: u64, taken: u64, debt: u64) -> Option<Duration> {
-        let lending = self.lending;
+        let lending = Arc::clone(&self.lending);
         if asked == 0 || taken > 0 && lending.ahead > 0 {
             return None;
         }
@@ -305,6 +343,11 @@ impl Leaser {
         let others = lending.terms.time_of(others.into());
         let turn = others.mul_f64(0.5 + self.draw() / 2.0);
         Some(Duration::from_micros(wait_us) + turn)
+    }
+
+    /// Returns whether tokens that were reserved have flowed in.
+    pub(crate) fn is_ripe(&self, now: Timestamp) -> bool {
+        self.reserved.is_some_and(|reserved| reserved.from <= now)
     }
 
     /// Passes on what was reserved, if it has flowed in.
@@ -329,7 +372,7 @@ impl Leaser {
         }
         let filler = leased.filler();
         let taken = self.alone.take_up_to(self.record, want);
-        self.tally.decided_alone(&mut self.trouble, now, taken);
+        self.tally.decided_alone(&mut self.past.trouble, now, taken);
         if taken > 0 {
             let until = now + SHARE_SPENT_FOR;
             self.last = (filler.grant(taken, until), until);
@@ -346,7 +389,9 @@ impl Leaser {
         self.now = now;
         let used = leased.filler().take_use();
         let is_alone = self.alone_since.is_some();
-        self.tally.used(used.admitted, used.refused, is_alone);
+        if !self.is_of_key {
+            self.tally.used(used.admitted, used.refused, is_alone);
+        }
         self.demand.note(now, used.admitted + used.refused);
         self.missing = self.missing.saturating_add(used.refused);
         let waiting = u64::try_from(leased.queue().units()).unwrap_or(u64::MAX);
@@ -515,19 +560,18 @@ impl Leaser {
     /// Returns how much the limit may have been exceeded by now.
     pub(crate) fn bound(&self, cut_off: CutOff, now: Timestamp) -> FleetBound {
         let worst = self.tally.worst();
-        let trouble = self.trouble.as_ref();
+        let trouble = self.past.trouble.as_ref();
         let worst = trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)));
         let Lending {
             limit,
             terms,
-            overshoot,
             ahead,
             ..
-        } = self.lending;
+        } = *self.lending;
         let bursts = |count: u64| (terms.burst + ahead).saturating_mul(count);
         FleetBound {
             in_flight: 0,
-            leased: overshoot.saturating_sub(limit.burst - terms.burst),
+            leased: view::exceeded(&self.lending),
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
             alone: worst.alone_units,
@@ -536,7 +580,7 @@ impl Leaser {
     }
 
     /// Returns the terms of the leases.
-    pub(crate) fn lending(&self) -> &Lending {
+    pub(crate) fn lending(&self) -> &Arc<Lending> {
         &self.lending
     }
 

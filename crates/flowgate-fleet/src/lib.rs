@@ -95,6 +95,7 @@
 mod advice;
 mod all;
 mod bucket;
+mod busy;
 mod call;
 mod cluster;
 mod cut_off;

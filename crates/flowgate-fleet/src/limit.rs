@@ -295,6 +295,10 @@ impl Ask {
         };
         match strict.ask(*record, self.n, shared.is_down()) {
             Asked::Now(answer) => Err(answer),
+            Asked::Ahead(answer) => {
+                shared.announce(Announced::Strict(Arc::clone(strict), *record));
+                Err(answer)
+            }
             Asked::Later { answer, is_first } => {
                 if is_first {
                     shared.announce(Announced::Strict(Arc::clone(strict), *record));

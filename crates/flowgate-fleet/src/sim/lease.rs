@@ -31,7 +31,7 @@ impl Wake for Woken {
 impl Lease {
     /// Creates that of a node, if the plan's limit is leased.
     pub(super) fn new(plan: &Plan, node: &NodePlan, time: &ManualClock, seed: u64) -> Option<Self> {
-        let lending = plan.lending()?;
+        let lending = plan.lending().filter(|_| plan.is_leased_whole())?;
         let clock = Clock::from(time);
         let leased = Leased::builder(lending.most).clock(clock.clone()).build();
         let leased = Arc::new(leased.expect("a limiter"));

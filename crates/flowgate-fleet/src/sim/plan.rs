@@ -28,6 +28,8 @@ pub(super) struct Plan {
     pub(super) timeout_ns: u64,
     /// `None`: a strict limit.
     pub(super) lease: Option<Overshoot>,
+    /// Only a key that is asked for this many times within a second leases. `None`: the limit is leased as a whole.
+    pub(super) busy: Option<u32>,
     pub(super) network: Network,
     pub(super) faults: Vec<(u64, Fault)>,
     pub(super) end_ns: u64,
@@ -220,6 +222,7 @@ impl Plan {
             capacity: 1,
             timeout_ns: 50 * MS,
             lease: None,
+            busy: None,
             network: Network::even(MS / 2),
             faults: Vec::new(),
             end_ns: 2 * SECOND,
@@ -291,6 +294,21 @@ impl Plan {
         let timeout = Duration::from_nanos(self.timeout_ns);
         let lending = Lending::of(self.lease?, terms, 1, Some(nodes), timeout);
         Some(lending.expect("an overshoot that can be kept"))
+    }
+
+    /// Returns whether processes lease the limit as a whole, and then from their shares, too.
+    pub(super) fn is_leased_whole(&self) -> bool {
+        self.lease.is_some() && self.busy.is_none()
+    }
+
+    /// The same world, in which keys lease when they are busy, if they can.
+    pub(super) fn leased_by_key(self) -> Option<Self> {
+        let keys = self.keys;
+        let mut plan = self.leased()?;
+        let mut random = stream(plan.seed, 5);
+        plan.busy = Some([1, 2, 5][random.usize(..3)]);
+        plan.keys = keys;
+        Some(plan)
     }
 
     /// The same world with a leased limit, if it can have one.
@@ -438,6 +456,7 @@ impl Plan {
             capacity: random.usize(1..=3),
             timeout_ns,
             lease: None,
+            busy: None,
             network,
             faults,
             end_ns,

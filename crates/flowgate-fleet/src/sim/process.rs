@@ -6,6 +6,7 @@
 
 use super::lease::Lease;
 use super::plan::{MS, NodePlan, Plan, stream};
+use crate::busy::Leasing;
 use crate::call::{Call, Reply, Seen};
 use crate::cut_off::Alone;
 use crate::link::LinkState;
@@ -15,6 +16,7 @@ use crate::terms::Terms;
 use fastrand::Rng;
 use flowgate::{Clock, ManualClock, Quota, Timestamp};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 #[derive(Debug)]
@@ -177,5 +179,18 @@ fn strict(plan: &Plan, node: &NodePlan, quota: Quota, time: &ManualClock) -> Str
     let clock = Clock::from(time);
     let alone = Alone::of_kind(plan.kind, node.cut_off, quota, &clock, plan.capacity);
     let alone = alone.expect("a share");
-    Strict::new(quota, terms(plan, quota), clock, alone, plan.capacity)
+    let strict = Strict::new(quota, terms(plan, quota), clock, alone, plan.capacity);
+    match (plan.lease, plan.busy) {
+        (Some(overshoot), Some(busy)) => {
+            let leases = strict.leasing(Leasing {
+                overshoot,
+                nodes: Some(u32::try_from(plan.nodes.len()).expect("a few")),
+                timeout: Duration::from_nanos(plan.timeout_ns),
+                busy,
+                seed: plan.seed,
+            });
+            leases.expect("an overshoot that can be kept")
+        }
+        _ => strict,
+    }
 }
