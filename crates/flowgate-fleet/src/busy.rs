@@ -11,12 +11,10 @@
 //! A key has one call in flight, whichever of the two it is. No timer belongs to a key, and no task: the leaser looks when a request
 //! comes. A busy key never waits long for one.
 
-use crate::FleetError;
 use crate::call::{Call, Reply};
 use crate::leaser::{Leaser, Past};
-use crate::overshoot::{Lending, Overshoot};
-use crate::terms::Terms;
-use flowgate::{Denied, Leased, Quota, Timestamp};
+use crate::overshoot::{Lender, Lending};
+use flowgate::{Denied, Leased, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -35,30 +33,11 @@ pub(crate) const MOST_LEASING: usize = 65_536;
 /// How the keys of a limit lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leasing {
-    pub(crate) overshoot: Overshoot,
-    pub(crate) nodes: Option<u32>,
-    pub(crate) timeout: Duration,
+    pub(crate) lender: Lender,
     /// A key that is asked for this many times within a second leases.
     pub(crate) busy: u32,
     /// Makes processes differ in when they ask.
     pub(crate) seed: u64,
-}
-
-impl Leasing {
-    /// Returns the terms of the leases of a key.
-    ///
-    /// # Errors
-    ///
-    /// Leases cannot keep the overshoot with this quota.
-    pub(crate) fn lending(&self, quota: Quota, terms: Terms) -> Result<Arc<Lending>, FleetError> {
-        let Self {
-            overshoot,
-            nodes,
-            timeout,
-            ..
-        } = *self;
-        Lending::of(overshoot, terms, quota.scale(), nodes, timeout).map(Arc::new)
-    }
 }
 
 /// How often a key is asked for.

@@ -8,7 +8,7 @@ use crate::limit::Question;
 use crate::link::{Link, LinkState, Outcome};
 use crate::local::LocalStore;
 use crate::names::Names;
-use crate::overshoot::{Lending, Overshoot};
+use crate::overshoot::{Lender, Overshoot};
 use crate::record::Record;
 use crate::redis::Tls;
 use crate::store::Target;
@@ -274,6 +274,14 @@ impl Shared {
         self.link.state() == LinkState::Down
     }
 
+    fn lender(&self, overshoot: Overshoot) -> Lender {
+        Lender {
+            overshoot,
+            nodes: self.nodes,
+            timeout: self.timeout,
+        }
+    }
+
     pub(crate) fn is_up(&self) -> bool {
         self.link.state() == LinkState::Up
     }
@@ -524,9 +532,7 @@ impl<L> FleetLimitBuilder<'_, L> {
         let mut strict = Strict::new(self.quota, terms, clock, alone, self.capacity);
         if let Some(overshoot) = self.overshoot {
             strict = strict.leasing(Leasing {
-                overshoot,
-                nodes: shared.nodes,
-                timeout: shared.timeout,
+                lender: shared.lender(overshoot),
                 busy: BUSY,
                 seed: RandomState::new().hash_one(()),
             })?;
@@ -589,24 +595,19 @@ impl FleetLimitBuilder<'_, FleetLeased> {
     pub fn build(self) -> Result<FleetLeased, FleetError> {
         let shared = &self.fleet.0;
         let (alone, terms) = self.decided()?;
-        let cut_off = alone.cut_off();
-        let scale = self.quota.scale();
-        let overshoot = self.overshoot.unwrap_or(Overshoot::none());
-        let lending = Lending::of(overshoot, terms, scale, shared.nodes, shared.timeout)?;
+        let lender = shared.lender(self.overshoot.unwrap_or(Overshoot::none()));
+        let lending = lender.lending(self.quota, terms)?;
         let leased = Leased::builder(lending.most).clock(shared.clock.clone());
         let leased = leased.build();
         let leased = Arc::new(leased.map_err(|error| FleetError::Quota(Box::new(error)))?);
-        shared.names.use_leased(&self.name, self.quota, &leased)?;
-        self.expect_memory();
         let record = Record::of(&self.name, b"");
         let seed = RandomState::new().hash_one(());
         let leaser = Leaser::new(Arc::downgrade(&leased), record, lending, alone, seed);
-        Ok(FleetLeased::new(
-            Arc::clone(shared),
-            leased,
-            cut_off,
-            leaser,
-        ))
+        let stated = (self.name.clone(), self.quota, lender);
+        let limit = FleetLeased::new(Arc::clone(shared), leased, stated, leaser);
+        shared.names.use_leased(&self.name, self.quota, &limit)?;
+        self.expect_memory();
+        Ok(limit)
     }
 }
 

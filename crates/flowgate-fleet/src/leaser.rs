@@ -19,14 +19,15 @@
 //!
 //! One that is alone spends what it holds, and then fills the same limiter from its share.
 
-use crate::CutOff;
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
-use crate::overshoot::{Lending, quickened, slowed};
+use crate::overshoot::{Lending, MostLent, quickened, slowed};
 use crate::record::Record;
 use crate::tally::{Called, Shown, Tally, Trouble};
+use crate::terms::{Kind, Terms};
 use crate::view::{self, FleetBound, FleetCounts};
-use flowgate::{Filler, Leased, Timestamp};
+use crate::{CutOff, FleetError};
+use flowgate::{Clock, Filler, Leased, Quota, Timestamp};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -52,6 +53,9 @@ pub(crate) struct Leaser {
     leased: Weak<Leased>,
     record: Record,
     lending: Arc<Lending>,
+    /// They take their place when no call is in flight.
+    next: Option<Arc<Lending>>,
+    most_lent: MostLent,
     alone: Arc<Alone>,
     tally: Arc<Tally>,
     /// Each request is counted where it is answered. Otherwise, units are counted here.
@@ -117,8 +121,6 @@ impl Leaser {
         seed: u64,
     ) -> Self {
         let lending = lending.into();
-        let average = lending.spent_for / AVERAGED;
-        let [shortest, longest] = AVERAGES;
         Self {
             leased,
             record,
@@ -126,7 +128,7 @@ impl Leaser {
             tally: Arc::default(),
             is_of_key: false,
             past: Past::default(),
-            demand: Demand::over(average.clamp(shortest, longest)),
+            demand: Demand::over(averaged(&lending)),
             now: Timestamp::ORIGIN,
             asked: None,
             last: (0, Timestamp::ORIGIN),
@@ -138,6 +140,8 @@ impl Leaser {
             turnaround: SOONEST,
             contended_until: Timestamp::ORIGIN,
             turn: lending.turn,
+            next: None,
+            most_lent: MostLent::of(&lending),
             lending,
             ask_at: Timestamp::ORIGIN,
             alone_since: None,
@@ -180,6 +184,9 @@ impl Leaser {
         if self.asked.is_some() {
             return None;
         }
+        if let Some(next) = self.next.take() {
+            self.restate(next);
+        }
         let run = self.run(&leased);
         let times = run.map_or(0, |run| run.times);
         if now < self.ask_at {
@@ -197,6 +204,54 @@ impl Leaser {
             seen: self.past.seen,
             runs: run.into_iter().collect(),
         })
+    }
+
+    /// Replaces the quota and the terms of leases, from the next call on. What is held, or reserved, is spent as before.
+    ///
+    /// # Errors
+    ///
+    /// No limiter can keep the share of the new quota, or such leases. Nothing is changed.
+    pub(crate) fn set_quota(
+        &mut self,
+        quota: Quota,
+        lending: Arc<Lending>,
+        leased: &Leased,
+    ) -> Result<(), FleetError> {
+        let kind = lending.limit.kind;
+        self.alone.set_quota(kind, quota, leased.clock(), 1)?;
+        let set = leased.filler().set_limit(lending.most);
+        set.map_err(|error| FleetError::Quota(Box::new(error)))?;
+        self.most_lent = self.most_lent.or(&MostLent::of(&lending));
+        self.next = Some(lending);
+        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// No limiter can keep the share of this quota.
+    pub(crate) fn check_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        let clock = Clock::system();
+        Alone::of_kind(Kind::Bucket, self.cut_off(), quota, &clock, 1).map(drop)
+    }
+
+    pub(crate) fn cut_off(&self) -> CutOff {
+        self.alone.cut_off()
+    }
+
+    /// Takes other terms. By them, the debt that was seen has another meaning: the store is not reminded of it.
+    fn restate(&mut self, lending: Arc<Lending>) {
+        let of = |terms: &Terms| (terms.count, terms.period);
+        if of(&lending.limit) != of(&self.lending.limit) {
+            let at_us = self.past.seen.at_us;
+            self.past.seen = Seen {
+                at_us,
+                ..Seen::default()
+            };
+        }
+        self.turn = lending.turn;
+        self.demand.average = averaged(&lending);
+        self.contended_until = self.now;
+        self.lending = lending;
     }
 
     /// Notes what has become of the call that was sent at `sent`. A reply that comes too late is a [`Failure::Lost`].
@@ -558,24 +613,20 @@ impl Leaser {
     }
 
     /// Returns how much the limit may have been exceeded by now.
-    pub(crate) fn bound(&self, cut_off: CutOff, now: Timestamp) -> FleetBound {
+    pub(crate) fn bound(&self, now: Timestamp) -> FleetBound {
+        let cut_off = self.alone.cut_off();
         let worst = self.tally.worst();
         let trouble = self.past.trouble.as_ref();
         let worst = trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)));
-        let Lending {
-            limit,
-            terms,
-            ahead,
-            ..
-        } = *self.lending;
-        let bursts = |count: u64| (terms.burst + ahead).saturating_mul(count);
+        let lent = &self.most_lent;
+        let bursts = |count: u64| lent.forgotten().saturating_mul(count);
         FleetBound {
             in_flight: 0,
-            leased: view::exceeded(&self.lending),
+            leased: lent.over(),
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
             alone: worst.alone_units,
-            others_alone: view::others_alone(cut_off, &limit, &worst),
+            others_alone: view::others_alone(cut_off, &lent.limit(), &worst),
         }
     }
 
@@ -593,6 +644,12 @@ impl Leaser {
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ mixed >> 31) as f64 / u64::MAX as f64
     }
+}
+
+/// Returns over what time demand is averaged.
+fn averaged(lending: &Lending) -> Duration {
+    let [shortest, longest] = AVERAGES;
+    (lending.spent_for / AVERAGED).clamp(shortest, longest)
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -128,8 +128,7 @@ impl FleetLimit {
     ///
     /// # Errors
     ///
-    /// Returns the [`FleetError`] that `build()` returns for a quota that cannot be kept, and [`FleetError::LeasedQuota`] if a limit of this
-    /// name is leased. Nothing is changed then.
+    /// Returns the [`FleetError`] that `build()` returns for a quota that cannot be kept. Nothing is changed then.
     pub fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
         self.0.set_quota(quota)
     }

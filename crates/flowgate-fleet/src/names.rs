@@ -1,6 +1,7 @@
 //! The limits of this process by their names: a name has one quota.
 
 use crate::FleetError;
+use crate::leased::{Filling, FleetLeased};
 use crate::strict::Strict;
 use crate::terms::Kind;
 use flowgate::{Leased, Quota};
@@ -33,7 +34,8 @@ struct Use {
 enum Limit {
     /// All handles share the second.
     Strict(Weak<Strict>, Weak<Lives>),
-    Leased(Weak<Leased>),
+    /// The second fills the first, which keeps it alive.
+    Leased(Weak<Leased>, Weak<Filling>),
 }
 
 /// A part of each handle of a strict limit: the limit is in use while there is one. A call in flight holds none.
@@ -44,7 +46,35 @@ impl Use {
     fn is_dropped(&self) -> bool {
         match &self.limit {
             Limit::Strict(_, lives) => lives.strong_count() == 0,
-            Limit::Leased(leased) => leased.strong_count() == 0,
+            Limit::Leased(leased, _) => leased.strong_count() == 0,
+        }
+    }
+}
+
+impl Limit {
+    fn check_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        match self {
+            Self::Strict(strict, _) => match strict.upgrade() {
+                Some(strict) => strict.check_quota(quota),
+                None => Ok(()),
+            },
+            Self::Leased(_, filling) => match filling.upgrade() {
+                Some(filling) => filling.check_quota(quota),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        match self {
+            Self::Strict(strict, _) => match strict.upgrade() {
+                Some(strict) => strict.set_quota(quota),
+                None => Ok(()),
+            },
+            Self::Leased(_, filling) => match filling.upgrade() {
+                Some(filling) => filling.set_quota(quota),
+                None => Ok(()),
+            },
         }
     }
 }
@@ -81,9 +111,9 @@ impl Names {
         &self,
         name: &str,
         quota: Quota,
-        leased: &Arc<Leased>,
+        leased: &FleetLeased,
     ) -> Result<(), FleetError> {
-        let limit = Limit::Leased(Arc::downgrade(leased));
+        let limit = Limit::Leased(Arc::downgrade(leased), Arc::downgrade(leased.filling()));
         let kind = Kind::Bucket;
         self.known().add(name, Use { kind, quota, limit })
     }
@@ -99,25 +129,11 @@ impl Names {
             return Ok(());
         };
         uses.retain(|used| !used.is_dropped());
-        let strict = |used: &Use| match &used.limit {
-            Limit::Strict(strict, _) => strict.upgrade(),
-            Limit::Leased(_) => None,
-        };
         for used in uses.iter() {
-            match (&used.limit, strict(used)) {
-                (_, Some(strict)) => strict.check_quota(quota)?,
-                (Limit::Leased(_), _) if used.quota != quota => {
-                    return Err(FleetError::LeasedQuota {
-                        name: name.to_owned(),
-                    });
-                }
-                _ => {}
-            }
+            used.limit.check_quota(quota)?;
         }
         for used in uses.iter_mut() {
-            if let Some(strict) = strict(used) {
-                strict.set_quota(quota)?;
-            }
+            used.limit.set_quota(quota)?;
             used.quota = quota;
         }
         Ok(())

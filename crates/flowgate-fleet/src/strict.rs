@@ -18,7 +18,7 @@ use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
 use crate::keys::{Forget, Keys};
 use crate::leaser::Past;
-use crate::overshoot::Lending;
+use crate::overshoot::{Lending, MostLent};
 use crate::record::Record;
 use crate::tally::{Called, Shown, Tally};
 use crate::terms::Terms;
@@ -73,8 +73,7 @@ struct Stated {
     terms: Terms,
     /// The terms of the leases of busy keys.
     lending: Option<Arc<Lending>>,
-    /// The most units that were ever lent to all processes, and reserved by them.
-    most_lent: [u64; 2],
+    most_lent: Option<MostLent>,
     /// The largest burst and the largest rate that it has stated.
     most_burst: u64,
     fastest: Terms,
@@ -160,7 +159,7 @@ impl Strict {
                 quota,
                 terms,
                 lending: None,
-                most_lent: [0; 2],
+                most_lent: None,
                 most_burst,
                 fastest,
             }),
@@ -186,7 +185,7 @@ impl Strict {
         self.leasing = Some(leasing);
         let stated = self.stated.get_mut();
         let stated = stated.unwrap_or_else(PoisonError::into_inner);
-        stated.lend(leasing.lending(quota, terms)?);
+        stated.lend(leasing.lender.lending(quota, terms)?);
         Ok(self)
     }
 
@@ -211,7 +210,7 @@ impl Strict {
         let kind = self.terms().kind;
         let terms = Terms::of_kind(quota, kind)?;
         if let Some(leasing) = self.leasing {
-            leasing.lending(quota, terms)?;
+            leasing.lender.lending(quota, terms)?;
         }
         Alone::of_kind(kind, self.alone.cut_off(), quota, &self.clock, 1).map(drop)
     }
@@ -225,7 +224,8 @@ impl Strict {
     pub(crate) fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
         let kind = self.terms().kind;
         let terms = Terms::of_kind(quota, kind)?;
-        let lending = self.leasing.map(|leasing| leasing.lending(quota, terms));
+        let lender = self.leasing.map(|leasing| leasing.lender);
+        let lending = lender.map(|lender| lender.lending(quota, terms));
         let lending = lending.transpose()?;
         self.alone
             .set_quota(kind, quota, &self.clock, self.capacity)?;
@@ -257,10 +257,11 @@ impl Strict {
         let Stated {
             most_burst,
             fastest,
-            most_lent: [lent, reserved],
+            most_lent,
             ..
         } = self.stated();
-        let bursts = |count: u64| most_burst.saturating_add(reserved).saturating_mul(count);
+        let forgotten = most_lent.map_or(most_burst, |lent| lent.forgotten());
+        let bursts = |count: u64| forgotten.saturating_mul(count);
         let of_others = Terms {
             burst: most_burst,
             ..fastest
@@ -268,7 +269,7 @@ impl Strict {
         let longest = timeout.saturating_mul(self.calls.load(Ordering::Relaxed));
         FleetBound {
             in_flight: u64::try_from(view::flow(&fastest, longest)).unwrap_or(u64::MAX),
-            leased: lent,
+            leased: most_lent.map_or(0, |lent| lent.over()),
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
             alone: worst.alone_units,
@@ -532,9 +533,8 @@ impl Strict {
 impl Stated {
     /// Sets the terms of leases. The store's bucket may be smaller.
     fn lend(&mut self, lending: Arc<Lending>) {
-        let over = view::exceeded(&lending);
-        let [lent, reserved] = &mut self.most_lent;
-        (*lent, *reserved) = ((*lent).max(over), (*reserved).max(lending.ahead));
+        let lent = MostLent::of(&lending);
+        self.most_lent = Some(self.most_lent.map_or(lent, |most| most.or(&lent)));
         self.terms = lending.terms;
         self.lending = Some(lending);
     }

@@ -1,5 +1,4 @@
 use crate::CutOff;
-use crate::overshoot::Lending;
 use crate::tally::Trouble;
 use crate::terms::Terms;
 use std::time::Duration;
@@ -169,12 +168,6 @@ impl FleetBound {
 pub(crate) fn flow(terms: &Terms, time: Duration) -> u128 {
     let parts = time.as_nanos().saturating_mul(terms.count.into());
     parts.div_ceil(u128::from(terms.period) * 1_000)
-}
-
-/// Returns by how much leases may exceed the limit.
-pub(crate) fn exceeded(lending: &Lending) -> u64 {
-    let smaller = lending.limit.burst - lending.terms.burst;
-    lending.overshoot.saturating_sub(smaller)
 }
 
 /// Returns what the other processes may have admitted alone, if they were cut off as often and for as long as this one.

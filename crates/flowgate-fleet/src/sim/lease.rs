@@ -6,7 +6,8 @@ use crate::call::{Call, Failure, Reply};
 use crate::cut_off::Alone;
 use crate::leaser::Leaser;
 use crate::overshoot::Lending;
-use flowgate::{Clock, Leased, ManualClock, Timestamp};
+use crate::terms::Terms;
+use flowgate::{Clock, Leased, ManualClock, Quota, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
@@ -44,6 +45,14 @@ impl Lease {
             leaser,
             woken: Arc::default(),
         })
+    }
+
+    pub(super) fn set_quota(&mut self, plan: &Plan, quota: Quota) {
+        let terms = Terms::of(quota).expect("the store can count it");
+        let lending = plan.lender().expect("leases").lending(quota, terms);
+        let lending = lending.expect("an overshoot that can be kept");
+        let set = self.leaser.set_quota(quota, lending, &self.leased);
+        set.expect("a quota that can be kept");
     }
 
     pub(super) fn is_woken(&self) -> bool {

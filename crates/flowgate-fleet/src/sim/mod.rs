@@ -31,8 +31,16 @@ fn world_of(seed: u64) -> Plan {
         0 => plan,
         2 if seed % 16 == 2 => plan.windowed().changing(),
         2 => plan.windowed(),
-        1 => plan.clone().leased_by_key().unwrap_or(plan),
-        _ => plan.clone().leased().unwrap_or(plan),
+        of => {
+            let leased = match of {
+                1 => plan.clone().leased_by_key(),
+                _ => plan.clone().leased(),
+            };
+            match leased {
+                Some(leased) if seed % 16 < 4 => leased.changing(),
+                leased => leased.unwrap_or(plan),
+            }
+        }
     }
 }
 

@@ -16,7 +16,6 @@ use crate::terms::Terms;
 use fastrand::Rng;
 use flowgate::{Clock, ManualClock, Quota, Timestamp};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 #[derive(Debug)]
@@ -180,12 +179,10 @@ fn strict(plan: &Plan, node: &NodePlan, quota: Quota, time: &ManualClock) -> Str
     let alone = Alone::of_kind(plan.kind, node.cut_off, quota, &clock, plan.capacity);
     let alone = alone.expect("a share");
     let strict = Strict::new(quota, terms(plan, quota), clock, alone, plan.capacity);
-    match (plan.lease, plan.busy) {
-        (Some(overshoot), Some(busy)) => {
+    match (plan.lender(), plan.busy) {
+        (Some(lender), Some(busy)) => {
             let leases = strict.leasing(Leasing {
-                overshoot,
-                nodes: Some(u32::try_from(plan.nodes.len()).expect("a few")),
-                timeout: Duration::from_nanos(plan.timeout_ns),
+                lender,
                 busy,
                 seed: plan.seed,
             });

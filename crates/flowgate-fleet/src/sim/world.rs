@@ -753,10 +753,12 @@ impl World<'_> {
             Fault::SetQuota { node, quota } => {
                 let node = &mut self.nodes[node];
                 node.wind(now_ns);
-                node.strict
-                    .set_quota(quota)
-                    .expect("a quota that can be kept");
                 node.quota = quota;
+                if let Some(lease) = &mut node.lease {
+                    return lease.set_quota(self.plan, quota);
+                }
+                let set = node.strict.set_quota(quota);
+                set.expect("a quota that can be kept");
             }
             Fault::Reset => {
                 for node in 0..self.nodes.len() {

@@ -250,7 +250,7 @@ mod tests {
     use crate::bucket::Bucket;
     use crate::busy::BUSY;
     use crate::cut_off::Alone;
-    use crate::overshoot::Overshoot;
+    use crate::overshoot::{Lender, Overshoot};
     use crate::strict::Answer;
     use crate::terms::Terms;
     use crate::{CutOff, FleetBound};
@@ -279,9 +279,11 @@ mod tests {
             let alone = Alone::new(cut_off, quota, &clock, capacity).expect("a share");
             let strict = Strict::new(quota, terms, clock, alone, capacity);
             let strict = strict.leasing(Leasing {
-                overshoot,
-                nodes: Some(4),
-                timeout: TIMEOUT,
+                lender: Lender {
+                    overshoot,
+                    nodes: Some(4),
+                    timeout: TIMEOUT,
+                },
                 busy: BUSY,
                 seed: 1,
             });
