@@ -14,6 +14,7 @@
 use crate::call::{Call, Reply};
 use crate::leaser::{Leaser, Past};
 use crate::overshoot::{Lender, Lending};
+use crate::terms::Terms;
 use flowgate::{Denied, Leased, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -166,6 +167,11 @@ impl Lease {
 
     pub(crate) fn is_of(&self, lending: &Arc<Lending>) -> bool {
         Arc::ptr_eq(self.leaser.lending(), lending)
+    }
+
+    /// Returns the terms of a strict call with the same quota.
+    pub(crate) fn terms(&self) -> Terms {
+        self.leaser.lending().terms
     }
 
     /// Returns the most units that a request can take. A larger one is decided by the store.

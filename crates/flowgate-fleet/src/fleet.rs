@@ -7,7 +7,7 @@ use crate::leaser::Leaser;
 use crate::limit::Question;
 use crate::link::{Link, LinkState, Outcome};
 use crate::local::LocalStore;
-use crate::names::Names;
+use crate::names::{Names, Stated};
 use crate::overshoot::{Lender, Overshoot};
 use crate::record::Record;
 use crate::redis::Tls;
@@ -78,6 +78,7 @@ pub struct FleetLimitBuilder<'a, L> {
     name: String,
     pub(crate) kind: Kind,
     quota: Quota,
+    is_leaky: bool,
     cut_off: Option<CutOff>,
     capacity: usize,
     overshoot: Option<Overshoot>,
@@ -216,6 +217,44 @@ impl Fleet {
         self.builder(name.into(), quota, 100_000)
     }
 
+    /// Returns a builder for the limit `name`, a leaky bucket: requests are spread evenly over time.
+    ///
+    /// A burst in the quota is one request and the slack. Without a burst, two requests of all processes are never admitted closer together
+    /// than the quota allows. It is the same as a [`limit`](Self::limit) with a burst of 1, except that
+    /// [`set_quota`](FleetLimit::set_quota) keeps the slack unless the new quota has a burst.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_fleet::{CutOff, Fleet};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let fleet = Fleet::local().clock(&time).open()?; // or Fleet::redis
+    /// let crawl = fleet.leaky_bucket("crawl", "10/s".parse()?).when_cut_off(CutOff::Deny).build()?;
+    ///
+    /// time.advance(Duration::from_secs(60)); // a rest earns nothing
+    /// assert!(crawl.ask().block().is_ok());
+    /// let denied = crawl.ask().block().unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn leaky_bucket(
+        &self,
+        name: impl Into<String>,
+        quota: Quota,
+    ) -> FleetLimitBuilder<'_, FleetLimit> {
+        self.limit(name, quota).leaky()
+    }
+
+    /// Returns a builder for a [leaky bucket](Self::leaky_bucket) for each key, such as each site that is crawled.
+    pub fn keyed_leaky_bucket(
+        &self,
+        name: impl Into<String>,
+        quota: Quota,
+    ) -> FleetLimitBuilder<'_, FleetKeyed> {
+        self.keyed(name, quota).leaky()
+    }
+
     /// Returns a builder for a limit of fixed windows.
     ///
     /// Each window admits at most the quota's count, and lasts for the quota's period. A window begins with its first admission, unless windows are [aligned](FleetWindowBuilder::align_to_wall). The quota has no burst.
@@ -261,6 +300,7 @@ impl Fleet {
             name,
             kind: Kind::Bucket,
             quota,
+            is_leaky: false,
             cut_off: None,
             capacity,
             overshoot: None,
@@ -519,6 +559,23 @@ impl<L> FleetLimitBuilder<'_, L> {
         Ok((alone, terms))
     }
 
+    /// Makes the limit a leaky bucket.
+    fn leaky(mut self) -> Self {
+        self.is_leaky = true;
+        if self.quota.explicit_burst().is_none() {
+            self.quota = self.quota.burst(1);
+        }
+        self
+    }
+
+    fn stated(&self) -> Stated {
+        Stated {
+            kind: self.kind,
+            quota: self.quota,
+            is_leaky: self.is_leaky,
+        }
+    }
+
     /// Warns if a restart of the store would forget this limit.
     fn expect_memory(&self) {
         let period = self.quota.period();
@@ -539,7 +596,7 @@ impl<L> FleetLimitBuilder<'_, L> {
         }
         let strict = Arc::new(strict);
         let names = &shared.names;
-        let lives = names.use_strict(&self.name, self.kind, self.quota, &strict)?;
+        let lives = names.use_strict(&self.name, self.stated(), &strict)?;
         self.expect_memory();
         Ok(Question {
             shared: Arc::clone(shared),
@@ -562,6 +619,7 @@ impl<'a> FleetLimitBuilder<'a, FleetLimit> {
             name: self.name,
             kind: self.kind,
             quota: self.quota,
+            is_leaky: self.is_leaky,
             cut_off: self.cut_off,
             capacity: self.capacity,
             overshoot: Some(overshoot),
@@ -603,9 +661,9 @@ impl FleetLimitBuilder<'_, FleetLeased> {
         let record = Record::of(&self.name, b"");
         let seed = RandomState::new().hash_one(());
         let leaser = Leaser::new(Arc::downgrade(&leased), record, lending, alone, seed);
-        let stated = (self.name.clone(), self.quota, lender);
-        let limit = FleetLeased::new(Arc::clone(shared), leased, stated, leaser);
-        shared.names.use_leased(&self.name, self.quota, &limit)?;
+        let of = (self.name.clone(), self.quota, lender);
+        let limit = FleetLeased::new(Arc::clone(shared), leased, of, leaser);
+        shared.names.use_leased(&self.name, self.stated(), &limit)?;
         self.expect_memory();
         Ok(limit)
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | a limit for several processes | [`Fleet`], [`FleetLimit::ask`] |
 //! | a limit for each key, such as each tenant | [`Fleet::keyed`], [`FleetKeyed::ask`] |
+//! | evenly spread requests, a leaky bucket | [`Fleet::leaky_bucket`], [`Fleet::keyed_leaky_bucket`] |
 //! | windows, such as calendar days | [`Fleet::window`], [`Fleet::keyed_window`] |
 //! | another quota while a limit is used | [`FleetLimit::set_quota`] |
 //! | several limits together, from all or from none | [`Ask::all`] |

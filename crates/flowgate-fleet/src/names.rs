@@ -25,9 +25,16 @@ struct Known {
 /// What a limit states of its name.
 #[derive(Debug)]
 struct Use {
-    kind: Kind,
-    quota: Quota,
+    stated: Stated,
     limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stated {
+    pub(crate) kind: Kind,
+    pub(crate) quota: Quota,
+    /// A new quota without a burst keeps the burst.
+    pub(crate) is_leaky: bool,
 }
 
 #[derive(Debug)]
@@ -92,13 +99,12 @@ impl Names {
     pub(crate) fn use_strict(
         &self,
         name: &str,
-        kind: Kind,
-        quota: Quota,
+        stated: Stated,
         strict: &Arc<Strict>,
     ) -> Result<Arc<Lives>, FleetError> {
         let lives = Arc::new(Lives);
         let limit = Limit::Strict(Arc::downgrade(strict), Arc::downgrade(&lives));
-        self.known().add(name, Use { kind, quota, limit })?;
+        self.known().add(name, Use { stated, limit })?;
         Ok(lives)
     }
 
@@ -110,12 +116,11 @@ impl Names {
     pub(crate) fn use_leased(
         &self,
         name: &str,
-        quota: Quota,
+        stated: Stated,
         leased: &FleetLeased,
     ) -> Result<(), FleetError> {
         let limit = Limit::Leased(Arc::downgrade(leased), Arc::downgrade(leased.filling()));
-        let kind = Kind::Bucket;
-        self.known().add(name, Use { kind, quota, limit })
+        self.known().add(name, Use { stated, limit })
     }
 
     /// Replaces the quota of all limits of this name.
@@ -129,12 +134,20 @@ impl Names {
             return Ok(());
         };
         uses.retain(|used| !used.is_dropped());
+        let leaky = uses.iter().find(|used| used.stated.is_leaky);
+        let quota = match leaky {
+            Some(leaky) if quota.explicit_burst().is_none() => {
+                let quota = quota.try_burst(leaky.stated.quota.max_burst());
+                quota.map_err(|error| FleetError::Quota(Box::new(error)))?
+            }
+            _ => quota,
+        };
         for used in uses.iter() {
             used.limit.check_quota(quota)?;
         }
         for used in uses.iter_mut() {
             used.limit.set_quota(quota)?;
-            used.quota = quota;
+            used.stated.quota = quota;
         }
         Ok(())
     }
@@ -149,11 +162,12 @@ impl Known {
         }
         let uses = self.uses.entry(name.to_owned()).or_default();
         uses.retain(|used| !used.is_dropped());
-        let is_other = |used: &&Use| (used.kind, used.quota) != (new.kind, new.quota);
+        let counts = |used: &Use| (used.stated.kind, used.stated.quota);
+        let is_other = |used: &&Use| counts(used) != counts(&new);
         if let Some(other) = uses.iter().find(is_other) {
             return Err(FleetError::OtherQuota {
                 name: name.to_owned(),
-                stated: describe(other.kind, other.quota),
+                stated: describe(other.stated.kind, other.stated.quota),
             });
         }
         uses.push(new);

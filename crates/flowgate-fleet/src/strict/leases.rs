@@ -93,6 +93,8 @@ impl Strict {
         let leased = Leased::builder(lending.most).clock(self.clock.clone());
         // A limit of leases is in the range of the limiter.
         let Ok(leased) = leased.build() else { return };
+        // What was seen by another quota has another meaning.
+        state.restate(lending.terms);
         let past = std::mem::take(&mut state.past);
         let lease = Lease::new(&state.heat, now, place, leased, |leased, per_second| {
             let weak = Arc::downgrade(leased);
@@ -114,6 +116,14 @@ impl Strict {
         state: &mut State,
         decided: &mut Decided,
     ) -> Option<Option<Call>> {
+        let lending = self.stated().lending?;
+        if state
+            .lease
+            .as_ref()
+            .is_some_and(|lease| !lease.is_of(&lending))
+        {
+            state.stop_leasing();
+        }
         let State {
             lease,
             waiting,
@@ -156,7 +166,7 @@ impl Strict {
                 lease.answer(sent, now, reply);
                 serve(lease, &mut state.waiting, true, now, decided);
                 lease.rest();
-                (state.terms, state.seen_at) = (self.terms(), now);
+                (state.terms, state.seen_at) = (lease.terms(), now);
             }
             (Ok(_), None) => {}
             (Err(failure), lease) => {
