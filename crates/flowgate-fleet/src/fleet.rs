@@ -217,9 +217,9 @@ impl Fleet {
         self.builder(name.into(), quota, 100_000)
     }
 
-    /// Returns a builder for the limit `name`, a leaky bucket: requests are spread evenly over time.
+    /// Returns a builder for the limit `name`, a leaky bucket.
     ///
-    /// A burst in the quota is one request and the slack. Without a burst, two requests of all processes are never admitted closer together
+    /// Requests are spread evenly over time. A burst in the quota is one request and the slack. Without a burst, two requests of all processes are never admitted closer together
     /// than the quota allows. It is the same as a [`limit`](Self::limit) with a burst of 1, except that
     /// [`set_quota`](FleetLimit::set_quota) keeps the slack unless the new quota has a burst.
     ///
@@ -246,7 +246,9 @@ impl Fleet {
         self.limit(name, quota).leaky()
     }
 
-    /// Returns a builder for a [leaky bucket](Self::leaky_bucket) for each key, such as each site that is crawled.
+    /// Returns a builder for a leaky bucket for each key.
+    ///
+    /// [`leaky_bucket`](Self::leaky_bucket) explains leaky buckets, and [`keyed`](Self::keyed) explains keys.
     pub fn keyed_leaky_bucket(
         &self,
         name: impl Into<String>,

@@ -206,7 +206,7 @@ impl Leaser {
         })
     }
 
-    /// Replaces the quota and the terms of leases, from the next call on. What is held, or reserved, is spent as before.
+    /// Replaces the quota and the terms of leases, from the next call on. Units that are held or reserved are spent as before.
     ///
     /// # Errors
     ///

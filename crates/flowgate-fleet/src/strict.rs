@@ -91,7 +91,7 @@ struct State {
     asked: Terms,
     /// The terms by which the store has stated what was seen.
     terms: Terms,
-    /// What is known of the key, unless its lease knows it, and when the store stated it.
+    /// The past of the key, unless its lease has it, and when the store stated it.
     past: Past,
     seen_at: Timestamp,
     /// The store refuses the calls of this limit until then.
@@ -141,7 +141,7 @@ impl Forget for State {
     }
 }
 
-/// What is decided for callers that waited.
+/// Answers to callers that waited.
 type Decided = Vec<(Asker, Answer)>;
 
 impl Strict {

@@ -10,7 +10,7 @@ use std::time::Instant;
 ///
 /// The units were taken between the two times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Admission {
+pub struct LedgerEntry {
     /// The number of the process that asked.
     pub node: usize,
     /// The units that it was admitted.
@@ -43,7 +43,7 @@ pub struct Admission {
 #[derive(Debug)]
 pub struct Ledger {
     start: Instant,
-    admissions: Mutex<Vec<Admission>>,
+    admissions: Mutex<Vec<LedgerEntry>>,
 }
 
 impl Default for Ledger {
@@ -66,7 +66,7 @@ impl Ledger {
         }
     }
 
-    /// Asks for `units` in the name of a process, and notes the admission if there is one.
+    /// Asks for `units` in the name of a process, and notes the admission.
     ///
     /// `is_alone` returns whether the process has decided without the store.
     ///
@@ -82,7 +82,7 @@ impl Ledger {
     ) -> Result<T, E> {
         let asked_ns = self.now_ns();
         let admitted = ask()?;
-        let admission = Admission {
+        let admission = LedgerEntry {
             node,
             units,
             asked_ns,
@@ -99,11 +99,11 @@ impl Ledger {
     }
 
     /// Returns all admissions so far.
-    pub fn admissions(&self) -> Vec<Admission> {
+    pub fn admissions(&self) -> Vec<LedgerEntry> {
         self.noted().clone()
     }
 
-    /// Returns the interval of all that comes closest to `allowance`, or exceeds it most.
+    /// Returns the interval that comes closest to `allowance`, or exceeds it most.
     ///
     /// It is not known when units were taken: at the earliest when they were asked for. So the longest time that an answer has taken adds to
     /// each interval, and a thousandth of everything, because the clock of the store may run faster. Returns `None` if nothing was
@@ -129,12 +129,14 @@ impl Ledger {
         quota.max_burst().saturating_add(flowed)
     }
 
-    /// Adds what each of `nodes` processes may have admitted alone, with a share of one `nodes`th.
+    /// Adds what each of `nodes` processes may have admitted alone.
+    ///
+    /// The share of each is one `nodes`th of the quota.
     pub fn shares(&self, mut allowance: Allowance, quota: Quota, nodes: u32) -> Allowance {
         let burst = quota.max_burst() / u64::from(nodes);
         for node in 0..nodes as usize {
             let admissions = self.noted();
-            let alone = |one: &&Admission| one.node == node && one.is_alone;
+            let alone = |one: &&LedgerEntry| one.node == node && one.is_alone;
             let mut alone = admissions.iter().filter(alone);
             if let Some(first) = alone.next() {
                 let last = alone.next_back().unwrap_or(first);
@@ -145,7 +147,7 @@ impl Ledger {
         allowance
     }
 
-    fn noted(&self) -> MutexGuard<'_, Vec<Admission>> {
+    fn noted(&self) -> MutexGuard<'_, Vec<LedgerEntry>> {
         self.admissions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -79,7 +79,9 @@ impl Proxy {
         self.address
     }
 
-    /// Lets each piece arrive later from now on, in both directions: by `at_least`, and by up to as much again, at random.
+    /// Delays each piece from now on, in both directions.
+    ///
+    /// Each arrives later by `at_least`, and by up to as much again, at random.
     pub fn delay(&self, at_least: Duration) {
         let us = u64::try_from(at_least.as_micros()).unwrap_or(u64::MAX / 2);
         self.faults.delay_us.store(us, Ordering::Relaxed);

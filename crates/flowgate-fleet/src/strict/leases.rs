@@ -532,4 +532,11 @@ mod tests {
         // What was taken for them is asked for with the next request.
         assert!((0..20).all(|_| process.ask(1, 1).is_ok()));
     }
+
+    #[test]
+    fn c7_a_key_and_its_lease_are_small() {
+        assert!(size_of::<(Record, State)>() <= 256);
+        let lease = size_of::<Lease>() + size_of::<Leased>() + size_of::<Lending>();
+        assert!(lease <= 1_024, "{lease}");
+    }
 }

@@ -4,7 +4,7 @@ use super::until;
 use flowgate::Quota;
 use flowgate_fleet::{Admitted, CutOff, Fleet};
 use flowgate_testkit::allowance::{Allowance, Tightest};
-use flowgate_testkit::ledger::{self, Admission};
+use flowgate_testkit::ledger::{self, LedgerEntry};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -103,7 +103,7 @@ impl Ledger {
         self.ledger.now_ns()
     }
 
-    pub fn admissions(&self) -> Vec<Admission> {
+    pub fn admissions(&self) -> Vec<LedgerEntry> {
         self.ledger.admissions()
     }
 

@@ -145,7 +145,7 @@ impl<'a> Filler<'a> {
 
     /// Replaces the largest request that the limiter admits.
     ///
-    /// What is held stays. Waiters for more than that are refused with [`Denied::is_never`](crate::Denied::is_never).
+    /// Leases that are held stay. Waiters for more than that are refused with [`Denied::is_never`](crate::Denied::is_never).
     ///
     /// ```
     /// # use flowgate::{Leased, ManualClock};
