@@ -149,7 +149,8 @@ impl FleetLimit {
 impl FleetKeyed {
     /// Returns a future that asks the store for one unit of `key`; see [`FleetLimit::ask`].
     ///
-    /// Keys are compared as bytes. In all processes, the bytes of a key must be the same.
+    /// Keys are compared as bytes. In all processes, the bytes of a key must be the same. A busy key of a limit that
+    /// [leases](crate::FleetLimitBuilder::leased) takes what this process holds, and asks the store if that is too little.
     pub fn ask(&self, key: impl AsRef<[u8]>) -> Ask {
         self.with(key).ask()
     }

@@ -241,8 +241,8 @@ fn serve(
     decided: &mut Decided,
 ) {
     for asker in std::mem::take(waiting) {
-        // Each refusal counts as demand: once per answer.
-        if !has_answered && lease.held() < asker.n {
+        // A large request waits for a strict call. Each refusal counts as demand: once per answer.
+        if asker.n > lease.most() || !has_answered && lease.held() < asker.n {
             waiting.push_back(asker);
             continue;
         }
@@ -259,6 +259,7 @@ mod tests {
     use super::*;
     use crate::bucket::Bucket;
     use crate::busy::BUSY;
+    use crate::call::{Run, Seen};
     use crate::cut_off::Alone;
     use crate::overshoot::{Lender, Overshoot};
     use crate::strict::Answer;
@@ -531,6 +532,39 @@ mod tests {
         assert!(!process.strict.takes_held(record(2), 1, false));
         // What was taken for them is asked for with the next request.
         assert!((0..20).all(|_| process.ask(1, 1).is_ok()));
+    }
+
+    #[test]
+    fn c2_a_large_request_that_comes_during_the_call_of_a_lease_waits_for_a_strict_call() {
+        let mut process = process();
+        process.ask_for_a_second(1, 500);
+        let (strict, record) = (&process.strict, record(1));
+        let is_ahead = |_: &u32| matches!(strict.ask(record, 1, false), Asked::Ahead(_));
+        assert!((0..100).any(|turn| is_ahead(&turn)));
+        let (call, askers) = strict.call(record).expect("few are left");
+        assert!(askers.is_empty());
+        let Asked::Later { mut answer, .. } = strict.ask(record, 300, false) else {
+            panic!("50 may be held");
+        };
+        // The store has nothing for the lease.
+        let now_us = process.time.now().as_nanos() / 1_000;
+        let none = Reply {
+            seen: Seen {
+                debt: call.terms.burst * call.terms.period,
+                at_us: now_us,
+                began_us: 0,
+            },
+            taken: vec![0],
+            ..Reply::default()
+        };
+        assert!(strict.answer(record, askers, Ok(none)), "it waits");
+        assert!(answer.try_recv().is_err());
+        let (call, askers) = strict.call(record).expect("it waits");
+        assert_eq!(call.runs, [Run::of(1, 300)]);
+        let (reply, _) = Bucket::take(None, now_us, &call);
+        strict.answer(record, askers, Ok(reply));
+        let denied = answer.try_recv().expect("an answer").unwrap_err();
+        assert!(!denied.is_never() && denied.retry_after().is_some());
     }
 
     #[test]
