@@ -535,6 +535,27 @@ mod tests {
     }
 
     #[test]
+    fn c1_what_a_key_holds_ends_by_the_time_of_the_call() {
+        let mut process = process();
+        process.ask_for_a_second(1, 500);
+        let (strict, record) = (&process.strict, record(1));
+        let is_ahead = |_: &u32| matches!(strict.ask(record, 1, false), Asked::Ahead(_));
+        assert!((0..100).any(|turn| is_ahead(&turn)));
+        let (call, askers) = strict.call(record).expect("few are left");
+        let now_us = process.time.now().as_nanos() / 1_000;
+        process.time.advance(Duration::from_millis(40));
+        let stored = process.stored.get(&record).copied();
+        let (reply, _) = Bucket::take(stored, now_us, &call);
+        assert!(reply.taken[0] > 0);
+        strict.answer(record, askers, Ok(reply));
+        let lease = |state: &mut State| state.lease.as_ref().map_or(0, |lease| lease.held());
+        process.time.advance(Duration::from_millis(950));
+        assert!(strict.with(record, lease) > 0);
+        process.time.advance(Duration::from_millis(10));
+        assert_eq!(strict.with(record, lease), 0);
+    }
+
+    #[test]
     fn c2_a_large_request_that_comes_during_the_call_of_a_lease_waits_for_a_strict_call() {
         let mut process = process();
         process.ask_for_a_second(1, 500);
