@@ -76,11 +76,6 @@ pub enum FleetError {
         /// What the other one states.
         stated: String,
     },
-    /// The quota of a leased limit cannot be replaced.
-    LeasedQuota {
-        /// The name of the limit.
-        name: String,
-    },
 }
 
 impl fmt::Display for FleetError {
@@ -144,10 +139,6 @@ impl fmt::Display for FleetError {
                 f,
                 "another limit of this fleet is named `{name}`, with {stated}: state the same, use another name, or call `set_quota` of \
                  that limit"
-            ),
-            Self::LeasedQuota { name } => write!(
-                f,
-                "the quota of the leased limit `{name}` cannot be replaced: build it again, or leave out `leased`"
             ),
         }
     }

@@ -1,4 +1,5 @@
 use crate::all::Together;
+use crate::busy::{BUSY, Leasing};
 use crate::call::{Failure, Reply, Request};
 use crate::cut_off::Alone;
 use crate::leased::{Filling, FleetLeased};
@@ -6,8 +7,8 @@ use crate::leaser::Leaser;
 use crate::limit::Question;
 use crate::link::{Link, LinkState, Outcome};
 use crate::local::LocalStore;
-use crate::names::Names;
-use crate::overshoot::{Lending, Overshoot};
+use crate::names::{Names, Stated};
+use crate::overshoot::{Lender, Overshoot};
 use crate::record::Record;
 use crate::redis::Tls;
 use crate::store::Target;
@@ -77,9 +78,10 @@ pub struct FleetLimitBuilder<'a, L> {
     name: String,
     pub(crate) kind: Kind,
     quota: Quota,
+    is_leaky: bool,
     cut_off: Option<CutOff>,
     capacity: usize,
-    overshoot: Overshoot,
+    overshoot: Option<Overshoot>,
     built: PhantomData<fn() -> L>,
 }
 
@@ -215,6 +217,46 @@ impl Fleet {
         self.builder(name.into(), quota, 100_000)
     }
 
+    /// Returns a builder for the limit `name`, a leaky bucket.
+    ///
+    /// Requests are spread evenly over time. A burst in the quota is one request and the slack. Without a burst, two requests of all processes are never admitted closer together
+    /// than the quota allows. It is the same as a [`limit`](Self::limit) with a burst of 1, except that
+    /// [`set_quota`](FleetLimit::set_quota) keeps the slack unless the new quota has a burst.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_fleet::{CutOff, Fleet};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let fleet = Fleet::local().clock(&time).open()?; // or Fleet::redis
+    /// let crawl = fleet.leaky_bucket("crawl", "10/s".parse()?).when_cut_off(CutOff::Deny).build()?;
+    ///
+    /// time.advance(Duration::from_secs(60)); // a rest earns nothing
+    /// assert!(crawl.ask().block().is_ok());
+    /// let denied = crawl.ask().block().unwrap_err();
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(100)));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn leaky_bucket(
+        &self,
+        name: impl Into<String>,
+        quota: Quota,
+    ) -> FleetLimitBuilder<'_, FleetLimit> {
+        self.limit(name, quota).leaky()
+    }
+
+    /// Returns a builder for a leaky bucket for each key.
+    ///
+    /// [`leaky_bucket`](Self::leaky_bucket) explains leaky buckets, and [`keyed`](Self::keyed) explains keys.
+    pub fn keyed_leaky_bucket(
+        &self,
+        name: impl Into<String>,
+        quota: Quota,
+    ) -> FleetLimitBuilder<'_, FleetKeyed> {
+        self.keyed(name, quota).leaky()
+    }
+
     /// Returns a builder for a limit of fixed windows.
     ///
     /// Each window admits at most the quota's count, and lasts for the quota's period. A window begins with its first admission, unless windows are [aligned](FleetWindowBuilder::align_to_wall). The quota has no burst.
@@ -260,9 +302,10 @@ impl Fleet {
             name,
             kind: Kind::Bucket,
             quota,
+            is_leaky: false,
             cut_off: None,
             capacity,
-            overshoot: Overshoot::none(),
+            overshoot: None,
             built: PhantomData,
         }
     }
@@ -271,6 +314,14 @@ impl Fleet {
 impl Shared {
     pub(crate) fn is_down(&self) -> bool {
         self.link.state() == LinkState::Down
+    }
+
+    fn lender(&self, overshoot: Overshoot) -> Lender {
+        Lender {
+            overshoot,
+            nodes: self.nodes,
+            timeout: self.timeout,
+        }
     }
 
     pub(crate) fn is_up(&self) -> bool {
@@ -510,6 +561,23 @@ impl<L> FleetLimitBuilder<'_, L> {
         Ok((alone, terms))
     }
 
+    /// Makes the limit a leaky bucket.
+    fn leaky(mut self) -> Self {
+        self.is_leaky = true;
+        if self.quota.explicit_burst().is_none() {
+            self.quota = self.quota.burst(1);
+        }
+        self
+    }
+
+    fn stated(&self) -> Stated {
+        Stated {
+            kind: self.kind,
+            quota: self.quota,
+            is_leaky: self.is_leaky,
+        }
+    }
+
     /// Warns if a restart of the store would forget this limit.
     fn expect_memory(&self) {
         let period = self.quota.period();
@@ -520,10 +588,17 @@ impl<L> FleetLimitBuilder<'_, L> {
         let shared = &self.fleet.0;
         let (alone, terms) = self.decided()?;
         let clock = shared.clock.clone();
-        let strict = Strict::new(self.quota, terms, clock, alone, self.capacity);
+        let mut strict = Strict::new(self.quota, terms, clock, alone, self.capacity);
+        if let Some(overshoot) = self.overshoot {
+            strict = strict.leasing(Leasing {
+                lender: shared.lender(overshoot),
+                busy: BUSY,
+                seed: RandomState::new().hash_one(()),
+            })?;
+        }
         let strict = Arc::new(strict);
         let names = &shared.names;
-        let lives = names.use_strict(&self.name, self.kind, self.quota, &strict)?;
+        let lives = names.use_strict(&self.name, self.stated(), &strict)?;
         self.expect_memory();
         Ok(Question {
             shared: Arc::clone(shared),
@@ -546,9 +621,10 @@ impl<'a> FleetLimitBuilder<'a, FleetLimit> {
             name: self.name,
             kind: self.kind,
             quota: self.quota,
+            is_leaky: self.is_leaky,
             cut_off: self.cut_off,
             capacity: self.capacity,
-            overshoot,
+            overshoot: Some(overshoot),
             built: PhantomData,
         }
     }
@@ -579,30 +655,26 @@ impl FleetLimitBuilder<'_, FleetLeased> {
     pub fn build(self) -> Result<FleetLeased, FleetError> {
         let shared = &self.fleet.0;
         let (alone, terms) = self.decided()?;
-        let cut_off = alone.cut_off();
-        let scale = self.quota.scale();
-        let lending = Lending::of(self.overshoot, terms, scale, shared.nodes, shared.timeout)?;
+        let lender = shared.lender(self.overshoot.unwrap_or(Overshoot::none()));
+        let lending = lender.lending(self.quota, terms)?;
         let leased = Leased::builder(lending.most).clock(shared.clock.clone());
         let leased = leased.build();
         let leased = Arc::new(leased.map_err(|error| FleetError::Quota(Box::new(error)))?);
-        shared.names.use_leased(&self.name, self.quota, &leased)?;
-        self.expect_memory();
         let record = Record::of(&self.name, b"");
         let seed = RandomState::new().hash_one(());
         let leaser = Leaser::new(Arc::downgrade(&leased), record, lending, alone, seed);
-        Ok(FleetLeased::new(
-            Arc::clone(shared),
-            leased,
-            cut_off,
-            leaser,
-        ))
+        let of = (self.name.clone(), self.quota, lender);
+        let limit = FleetLeased::new(Arc::clone(shared), leased, of, leaser);
+        shared.names.use_leased(&self.name, self.stated(), &limit)?;
+        self.expect_memory();
+        Ok(limit)
     }
 }
 
 impl FleetLimitBuilder<'_, FleetKeyed> {
     /// Sets how many keys this process remembers (default: 100,000).
     ///
-    /// It remembers what the store has stated about a key, in about 200 bytes per key. A key that it has forgotten costs a call.
+    /// It remembers what the store has stated about a key, in about 250 bytes per key. A key that it has forgotten costs a call.
     /// While the store cannot be reached, it keeps the shares of this many keys.
     #[must_use]
     pub fn capacity(mut self, keys: usize) -> Self {
@@ -610,11 +682,41 @@ impl FleetLimitBuilder<'_, FleetKeyed> {
         self
     }
 
-    /// Builds a strict limit for each key: the store decides on each request.
+    /// Lets busy keys hold tokens in advance: most of their decisions then need no call.
+    ///
+    /// A key begins strict: the store decides on each request. It leases as soon as it has been asked for 20 times within a second, and until
+    /// it is asked for fewer than 5 times within one. At most 65,536 keys lease, and at most [`capacity`](Self::capacity).
+    ///
+    /// For each key, all processes together may exceed the limit by `overshoot`. Without this, all keys are strict.
+    ///
+    /// ```
+    /// use flowgate_fleet::{Fleet, Overshoot};
+    ///
+    /// let fleet = Fleet::local().nodes(8).open()?;
+    /// let tenants = fleet.keyed("tenant", "5000/s burst 5000".parse()?);
+    /// let tenants = tenants.leased(Overshoot::percent(20)).build()?;
+    ///
+    /// for _ in 0..1_000 {
+    ///     tenants.ask("t-17").block()?;
+    /// }
+    /// assert!(tenants.inspect().counts.calls_granted < 100);
+    /// assert_eq!(tenants.bound().leased, 1_000);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn leased(mut self, overshoot: Overshoot) -> Self {
+        self.overshoot = Some(overshoot);
+        self
+    }
+
+    /// Builds a limit for each key.
     ///
     /// # Errors
     ///
-    /// The same as for a [`FleetLimit`].
+    /// The same as for a [`FleetLimit`], and with [`leased`](Self::leased):
+    ///
+    /// - [`FleetError::Overshoot`] if leases cannot keep an overshoot that small;
+    /// - [`FleetError::NoOvershoot`] if the burst is too small for [`Overshoot::none`].
     pub fn build(self) -> Result<FleetKeyed, FleetError> {
         let question = self.strict()?;
         Ok(FleetKeyed { question })

@@ -18,6 +18,9 @@ pub(crate) struct Keys<S> {
 pub(crate) trait Forget {
     /// Returns whether the state must be kept: callers wait for it.
     fn is_in_use(&self) -> bool;
+
+    /// Returns whether forgetting the state costs more than a call: tokens are held. It is kept unless it is stale.
+    fn is_dear(&self) -> bool;
 }
 
 impl<S: Default + Forget> Keys<S> {
@@ -32,8 +35,8 @@ impl<S: Default + Forget> Keys<S> {
 
     /// Returns what `with` makes of the state of `record`.
     ///
-    /// A shard that is full first forgets what `is_stale` names, and then everything that is not in use. A key that is in use is always
-    /// kept: there are no more of them than callers that wait.
+    /// A shard that is full first forgets what `is_stale` names, and then everything that is neither in use nor dear. A key that is in
+    /// use is always kept: there are no more of them than callers that wait.
     pub(crate) fn with<R>(
         &self,
         record: Record,
@@ -44,10 +47,15 @@ impl<S: Default + Forget> Keys<S> {
         if states.len() >= self.per_shard && !states.contains_key(&record) {
             states.retain(|_, state| state.is_in_use() || !is_stale(state));
             if states.len() >= self.per_shard {
-                states.retain(|_, state| state.is_in_use());
+                states.retain(|_, state| state.is_in_use() || state.is_dear());
             }
         }
         with(states.entry(record).or_default())
+    }
+
+    /// Shows `look` all states that are remembered beside that of `record`.
+    pub(crate) fn beside(&self, record: Record, look: impl FnMut(&mut S)) {
+        self.shard(record).values_mut().for_each(look);
     }
 
     /// Folds all states that are remembered.
@@ -78,6 +86,10 @@ mod tests {
         fn is_in_use(&self) -> bool {
             self.is_in_use
         }
+
+        fn is_dear(&self) -> bool {
+            self.uses >= 3
+        }
     }
 
     fn use_of(keys: &Keys<State>, key: u64, is_in_use: bool) -> u32 {
@@ -99,6 +111,10 @@ mod tests {
         assert_eq!(use_of(&keys, 1, false), 2, "none came in between");
         assert_eq!(use_of(&keys, 2, false), 1);
         assert_eq!(use_of(&keys, 1, false), 1, "it had to go");
+        assert_eq!(use_of(&keys, 1, false), 2);
+        assert_eq!(use_of(&keys, 1, false), 3);
+        assert_eq!(use_of(&keys, 3, false), 1);
+        assert_eq!(use_of(&keys, 1, false), 4, "it is dear");
     }
 
     #[test]

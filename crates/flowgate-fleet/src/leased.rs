@@ -6,10 +6,12 @@ use crate::call::{Call, Failure, Reply};
 use crate::fleet::{Announced, Shared};
 use crate::leaser::Leaser;
 use crate::limit::{Ask, Of};
+use crate::overshoot::{Lender, Lending};
 use crate::strict::Answer;
+use crate::terms::{Kind, Terms};
 use crate::view::{self, FleetBound, FleetView};
-use crate::{Admitted, CutOff};
-use flowgate::{Denied, Leased, Timestamp};
+use crate::{Admitted, FleetError};
+use flowgate::{Denied, Leased, Quota, Timestamp};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Deref;
@@ -48,11 +50,13 @@ pub struct FleetLeased {
 pub(crate) struct Filling {
     shared: Arc<Shared>,
     leased: Weak<Leased>,
-    cut_off: CutOff,
+    name: String,
+    lender: Lender,
     state: Mutex<State>,
 }
 
 struct State {
+    quota: Quota,
     leaser: Leaser,
     /// Those that wait for an answer of the store.
     asking: VecDeque<Asker>,
@@ -68,10 +72,11 @@ impl FleetLeased {
     pub(crate) fn new(
         shared: Arc<Shared>,
         leased: Arc<Leased>,
-        cut_off: CutOff,
+        (name, quota, lender): (String, Quota, Lender),
         leaser: Leaser,
     ) -> Self {
         let state = State {
+            quota,
             leaser,
             asking: VecDeque::new(),
             timer: None,
@@ -79,11 +84,17 @@ impl FleetLeased {
         let filling = Arc::new(Filling {
             shared,
             leased: Arc::downgrade(&leased),
-            cut_off,
+            name,
+            lender,
             state: Mutex::new(state),
         });
         filling.announce();
         Self { leased, filling }
+    }
+
+    /// Returns what fills the limiter.
+    pub(crate) fn filling(&self) -> &Arc<Filling> {
+        &self.filling
     }
 
     /// Returns a future that takes one unit, from the store if none is here.
@@ -96,6 +107,36 @@ impl FleetLeased {
     /// Nothing is lost: what the store has granted stays with this process.
     pub fn ask(&self) -> Ask {
         Ask::new(Of::Leased(self.clone()))
+    }
+
+    /// Returns the quota that this process states.
+    pub fn quota(&self) -> Quota {
+        self.filling.state().quota
+    }
+
+    /// Replaces the quota that this process states; see [`FleetLimit::set_quota`](crate::FleetLimit::set_quota).
+    ///
+    /// The overshoot stays what was stated: a percentage is one of the new burst. What this process holds is spent as before. While
+    /// processes state different quotas, the largest burst, rate and overshoot hold.
+    ///
+    /// ```
+    /// use flowgate_fleet::{Fleet, Overshoot};
+    ///
+    /// let fleet = Fleet::local().nodes(8).open()?;
+    /// let api = fleet.limit("api", "1000/s burst 1000".parse()?).leased(Overshoot::percent(20)).build()?;
+    /// api.set_quota("5000/s burst 5000".parse()?)?;
+    /// assert_eq!(api.bound().leased, 1_000);
+    /// let error = api.set_quota("1/s".parse()?).unwrap_err();
+    /// assert!(error.to_string().contains("Overshoot::tokens(80)"), "{error}");
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the [`FleetError`] that `build()` returns for a quota that cannot be kept. Nothing is changed then.
+    pub fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        let Filling { shared, name, .. } = &*self.filling;
+        shared.names.set_quota(name, quota)
     }
 
     /// Returns how much the limit may have been exceeded by now.
@@ -123,17 +164,15 @@ impl FleetLeased {
     /// The numbers of [`FleetCounts`](crate::FleetCounts) that count requests count units here. A request that waits is counted as denied
     /// first, and as admitted later.
     pub fn inspect(&self) -> FleetView {
-        let Filling {
-            shared, cut_off, ..
-        } = &*self.filling;
+        let shared = &self.filling.shared;
         let now = self.leased.clock().now();
         let mut state = self.filling.state();
         state.leaser.note_use(&self.leased, now);
         FleetView {
             counts: state.leaser.counts(),
-            bound: state.leaser.bound(*cut_off, now),
+            bound: state.leaser.bound(now),
             is_connected: shared.is_up(),
-            share: view::share(*cut_off),
+            share: view::share(state.leaser.cut_off()),
         }
     }
 
@@ -176,6 +215,35 @@ impl Wake for Filling {
 impl Filling {
     fn announce(self: &Arc<Self>) {
         self.shared.announce(Announced::Leased(Arc::clone(self)));
+    }
+
+    /// # Errors
+    ///
+    /// The limit cannot have this quota.
+    pub(crate) fn check_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        self.lending(quota)?;
+        self.state().leaser.check_quota(quota)
+    }
+
+    /// Replaces the quota, from the next call on.
+    ///
+    /// # Errors
+    ///
+    /// The limit cannot have this quota. Nothing is changed.
+    pub(crate) fn set_quota(self: &Arc<Self>, quota: Quota) -> Result<(), FleetError> {
+        let lending = self.lending(quota)?;
+        if let Some(leased) = self.leased.upgrade() {
+            let mut state = self.state();
+            state.leaser.set_quota(quota, lending, &leased)?;
+            state.quota = quota;
+        }
+        self.announce();
+        Ok(())
+    }
+
+    fn lending(&self, quota: Quota) -> Result<Arc<Lending>, FleetError> {
+        let terms = Terms::of_kind(quota, Kind::Bucket)?;
+        self.lender.lending(quota, terms)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -19,15 +19,16 @@
 //!
 //! One that is alone spends what it holds, and then fills the same limiter from its share.
 
-use crate::CutOff;
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
-use crate::overshoot::{Lending, quickened, slowed};
+use crate::overshoot::{Lending, MostLent, quickened, slowed};
 use crate::record::Record;
 use crate::tally::{Called, Shown, Tally, Trouble};
+use crate::terms::{Kind, Terms};
 use crate::view::{self, FleetBound, FleetCounts};
-use flowgate::{Filler, Leased, Timestamp};
-use std::sync::Weak;
+use crate::{CutOff, FleetError};
+use flowgate::{Clock, Filler, Leased, Quota, Timestamp};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Demand is averaged over this part of a lease, within these bounds.
@@ -51,16 +52,18 @@ const TURNS: u32 = 4;
 pub(crate) struct Leaser {
     leased: Weak<Leased>,
     record: Record,
-    lending: Lending,
-    alone: Alone,
-    tally: Tally,
-    trouble: Option<Box<Trouble>>,
+    lending: Arc<Lending>,
+    /// They take their place when no call is in flight.
+    next: Option<Arc<Lending>>,
+    most_lent: MostLent,
+    alone: Arc<Alone>,
+    tally: Arc<Tally>,
+    /// Each request is counted where it is answered. Otherwise, units are counted here.
+    is_of_key: bool,
+    past: Past,
     demand: Demand,
     /// When this was looked at last.
     now: Timestamp,
-    seen: Seen,
-    /// The last reset that the store has stated.
-    reset_us: u64,
     /// The units of the call that is in flight.
     asked: Option<u64>,
     /// The units of the last lease, and until when it can be spent.
@@ -89,6 +92,17 @@ pub(crate) struct Leaser {
     random: u64,
 }
 
+/// What a process knows of a record.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    /// What the store has stated last.
+    pub(crate) seen: Seen,
+    /// The last reset that the store has stated.
+    pub(crate) reset_us: u64,
+    /// What may have let the limit be exceeded. Most records never have any.
+    pub(crate) trouble: Option<Box<Trouble>>,
+}
+
 /// A lease of tokens that flow in later.
 #[derive(Clone, Copy, Debug)]
 struct Reserved {
@@ -102,23 +116,20 @@ impl Leaser {
     pub(crate) fn new(
         leased: Weak<Leased>,
         record: Record,
-        lending: Lending,
-        alone: Alone,
+        lending: impl Into<Arc<Lending>>,
+        alone: impl Into<Arc<Alone>>,
         seed: u64,
     ) -> Self {
-        let average = lending.spent_for / AVERAGED;
-        let [shortest, longest] = AVERAGES;
+        let lending = lending.into();
         Self {
             leased,
             record,
-            lending,
-            alone,
-            tally: Tally::default(),
-            trouble: None,
-            demand: Demand::over(average.clamp(shortest, longest)),
+            alone: alone.into(),
+            tally: Arc::default(),
+            is_of_key: false,
+            past: Past::default(),
+            demand: Demand::over(averaged(&lending)),
             now: Timestamp::ORIGIN,
-            seen: Seen::default(),
-            reset_us: 0,
             asked: None,
             last: (0, Timestamp::ORIGIN),
             missing: 0,
@@ -129,11 +140,41 @@ impl Leaser {
             turnaround: SOONEST,
             contended_until: Timestamp::ORIGIN,
             turn: lending.turn,
+            next: None,
+            most_lent: MostLent::of(&lending),
+            lending,
             ask_at: Timestamp::ORIGIN,
             alone_since: None,
             share_at: Timestamp::ORIGIN,
             random: seed,
         }
+    }
+
+    /// Goes on for a key of which the `past` is known, and which was asked for `per_second` units until now. What it does is counted with
+    /// the other keys.
+    pub(crate) fn of_key(
+        mut self,
+        tally: Arc<Tally>,
+        past: Past,
+        per_second: f64,
+        now: Timestamp,
+    ) -> Self {
+        (self.tally, self.past, self.is_of_key) = (tally, past, true);
+        (self.demand.per_second, self.demand.noted_at) = (per_second, now);
+        self
+    }
+
+    pub(crate) fn past(&self) -> &Past {
+        &self.past
+    }
+
+    pub(crate) fn past_mut(&mut self) -> &mut Past {
+        &mut self.past
+    }
+
+    /// Returns whether a call is in flight.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// Returns the call to send now. It is then in flight until [`answer`](Self::answer).
@@ -142,6 +183,9 @@ impl Leaser {
         self.release(&leased, now);
         if self.asked.is_some() {
             return None;
+        }
+        if let Some(next) = self.next.take() {
+            self.restate(next);
         }
         let run = self.run(&leased);
         let times = run.map_or(0, |run| run.times);
@@ -157,9 +201,57 @@ impl Leaser {
         Some(Call {
             record: self.record,
             terms: self.lending.stated(),
-            seen: self.seen,
+            seen: self.past.seen,
             runs: run.into_iter().collect(),
         })
+    }
+
+    /// Replaces the quota and the terms of leases, from the next call on. Units that are held or reserved are spent as before.
+    ///
+    /// # Errors
+    ///
+    /// No limiter can keep the share of the new quota, or such leases. Nothing is changed.
+    pub(crate) fn set_quota(
+        &mut self,
+        quota: Quota,
+        lending: Arc<Lending>,
+        leased: &Leased,
+    ) -> Result<(), FleetError> {
+        let kind = lending.limit.kind;
+        self.alone.set_quota(kind, quota, leased.clock(), 1)?;
+        let set = leased.filler().set_limit(lending.most);
+        set.map_err(|error| FleetError::Quota(Box::new(error)))?;
+        self.most_lent = self.most_lent.or(&MostLent::of(&lending));
+        self.next = Some(lending);
+        Ok(())
+    }
+
+    /// # Errors
+    ///
+    /// No limiter can keep the share of this quota.
+    pub(crate) fn check_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        let clock = Clock::system();
+        Alone::of_kind(Kind::Bucket, self.cut_off(), quota, &clock, 1).map(drop)
+    }
+
+    pub(crate) fn cut_off(&self) -> CutOff {
+        self.alone.cut_off()
+    }
+
+    /// Takes other terms. By them, the debt that was seen has another meaning: the store is not reminded of it.
+    fn restate(&mut self, lending: Arc<Lending>) {
+        let of = |terms: &Terms| (terms.count, terms.period);
+        if of(&lending.limit) != of(&self.lending.limit) {
+            let at_us = self.past.seen.at_us;
+            self.past.seen = Seen {
+                at_us,
+                ..Seen::default()
+            };
+        }
+        self.turn = lending.turn;
+        self.demand.average = averaged(&lending);
+        self.contended_until = self.now;
+        self.lending = lending;
     }
 
     /// Notes what has become of the call that was sent at `sent`. A reply that comes too late is a [`Failure::Lost`].
@@ -187,7 +279,7 @@ impl Leaser {
         };
         self.note_use(&leased, now);
         self.alone_since.get_or_insert(now);
-        self.tally.decided_alone(&mut self.trouble, now, 0);
+        self.tally.decided_alone(&mut self.past.trouble, now, 0);
         self.ask_at = now + pause;
         let times = self.run(&leased).map_or(0, |run| run.times);
         self.fill_alone(&leased, times);
@@ -216,10 +308,11 @@ impl Leaser {
             now,
         );
         let stated = self.lending.stated();
-        let shown = Shown::of(reply, taken, self.seen, self.reset_us, &stated);
-        self.reset_us = self.reset_us.max(reply.reset_us);
-        self.tally.replied(&mut self.trouble, now, shown);
-        self.seen = reply.seen;
+        let past = &mut self.past;
+        let shown = Shown::of(reply, taken, past.seen, past.reset_us, &stated);
+        past.reset_us = past.reset_us.max(reply.reset_us);
+        self.tally.replied(&mut past.trouble, now, shown);
+        past.seen = reply.seen;
         // What was refused until now is decided by this answer, if it comes again.
         self.missing = 0;
         if !self.is_waited_for {
@@ -257,7 +350,7 @@ impl Leaser {
 
     /// Passes on the units of a reply now, or when they have flowed in.
     fn accept(&mut self, filler: Filler<'_>, taken: u64, sent: Timestamp, debt: u64) {
-        let (now, lending) = (self.now, self.lending);
+        let (now, lending) = (self.now, Arc::clone(&self.lending));
         let until = sent + lending.spent_for;
         let late = Duration::from_micros(lending.terms.wait_us(debt, 0));
         let usable = now + slowed(slowed(late));
@@ -290,7 +383,7 @@ impl Leaser {
 
     /// Returns after what time to ask again, if the store has no room.
     fn pause(&mut self, asked: u64, taken: u64, debt: u64) -> Option<Duration> {
-        let lending = self.lending;
+        let lending = Arc::clone(&self.lending);
         if asked == 0 || taken > 0 && lending.ahead > 0 {
             return None;
         }
@@ -305,6 +398,11 @@ impl Leaser {
         let others = lending.terms.time_of(others.into());
         let turn = others.mul_f64(0.5 + self.draw() / 2.0);
         Some(Duration::from_micros(wait_us) + turn)
+    }
+
+    /// Returns whether tokens that were reserved have flowed in.
+    pub(crate) fn is_ripe(&self, now: Timestamp) -> bool {
+        self.reserved.is_some_and(|reserved| reserved.from <= now)
     }
 
     /// Passes on what was reserved, if it has flowed in.
@@ -329,7 +427,7 @@ impl Leaser {
         }
         let filler = leased.filler();
         let taken = self.alone.take_up_to(self.record, want);
-        self.tally.decided_alone(&mut self.trouble, now, taken);
+        self.tally.decided_alone(&mut self.past.trouble, now, taken);
         if taken > 0 {
             let until = now + SHARE_SPENT_FOR;
             self.last = (filler.grant(taken, until), until);
@@ -346,7 +444,9 @@ impl Leaser {
         self.now = now;
         let used = leased.filler().take_use();
         let is_alone = self.alone_since.is_some();
-        self.tally.used(used.admitted, used.refused, is_alone);
+        if !self.is_of_key {
+            self.tally.used(used.admitted, used.refused, is_alone);
+        }
         self.demand.note(now, used.admitted + used.refused);
         self.missing = self.missing.saturating_add(used.refused);
         let waiting = u64::try_from(leased.queue().units()).unwrap_or(u64::MAX);
@@ -513,30 +613,25 @@ impl Leaser {
     }
 
     /// Returns how much the limit may have been exceeded by now.
-    pub(crate) fn bound(&self, cut_off: CutOff, now: Timestamp) -> FleetBound {
+    pub(crate) fn bound(&self, now: Timestamp) -> FleetBound {
+        let cut_off = self.alone.cut_off();
         let worst = self.tally.worst();
-        let trouble = self.trouble.as_ref();
+        let trouble = self.past.trouble.as_ref();
         let worst = trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)));
-        let Lending {
-            limit,
-            terms,
-            overshoot,
-            ahead,
-            ..
-        } = self.lending;
-        let bursts = |count: u64| (terms.burst + ahead).saturating_mul(count);
+        let lent = &self.most_lent;
+        let bursts = |count: u64| lent.forgotten().saturating_mul(count);
         FleetBound {
             in_flight: 0,
-            leased: overshoot.saturating_sub(limit.burst - terms.burst),
+            leased: lent.over(),
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
             alone: worst.alone_units,
-            others_alone: view::others_alone(cut_off, &limit, &worst),
+            others_alone: view::others_alone(cut_off, &lent.limit(), &worst),
         }
     }
 
     /// Returns the terms of the leases.
-    pub(crate) fn lending(&self) -> &Lending {
+    pub(crate) fn lending(&self) -> &Arc<Lending> {
         &self.lending
     }
 
@@ -549,6 +644,12 @@ impl Leaser {
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ mixed >> 31) as f64 / u64::MAX as f64
     }
+}
+
+/// Returns over what time demand is averaged.
+fn averaged(lending: &Lending) -> Duration {
+    let [shortest, longest] = AVERAGES;
+    (lending.spent_for / AVERAGED).clamp(shortest, longest)
 }
 
 fn nanos(time: Duration) -> u64 {

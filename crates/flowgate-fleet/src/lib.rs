@@ -4,12 +4,13 @@
 //! |---|---|
 //! | a limit for several processes | [`Fleet`], [`FleetLimit::ask`] |
 //! | a limit for each key, such as each tenant | [`Fleet::keyed`], [`FleetKeyed::ask`] |
+//! | evenly spread requests, a leaky bucket | [`Fleet::leaky_bucket`], [`Fleet::keyed_leaky_bucket`] |
 //! | windows, such as calendar days | [`Fleet::window`], [`Fleet::keyed_window`] |
 //! | another quota while a limit is used | [`FleetLimit::set_quota`] |
 //! | several limits together, from all or from none | [`Ask::all`] |
 //! | limits in tests, without a store | [`Fleet::local`], [`LocalStore`] |
 //! | to know how much a limit may have been exceeded | [`FleetLimit::bound`], [`FleetLeased::bound`] |
-//! | decisions without a call to the store | [`FleetLeased`], [`FleetLimitBuilder::leased`] |
+//! | decisions without a call to the store | [`FleetLeased`], [`FleetLimitBuilder::leased`]; of busy keys, the same of a [`keyed`](Fleet::keyed) limit |
 //! | to look at a limit, and to reset it, as an operator | [`FleetStore`] |
 //! | a decision while the store does not answer | [`CutOff`], [`Admitted::is_degraded`] |
 //!
@@ -37,8 +38,8 @@
 //! Windows of N in a period of P admit at most N in each window, and windows begin at least P apart. So in every interval of length t,
 //! they admit at most 2·N + N/P·t. In an interval shorter than P, that is a part of two windows, and at most 2·N.
 //!
-//! A leased limit admits at most its [`Overshoot`] more. That is what all processes hold when the interval begins. Tokens that
-//! are [refunded](flowgate::RateLimiter::refund) after the next lease has been granted are held in addition.
+//! A leased limit admits at most its [`Overshoot`] more, and so does each key of a limit whose busy keys lease. That is what all processes
+//! hold when the interval begins. Tokens that are [refunded](flowgate::RateLimiter::refund) after the next lease has been granted are held in addition.
 //!
 //! Four faults add to that:
 //!
@@ -95,6 +96,7 @@
 mod advice;
 mod all;
 mod bucket;
+mod busy;
 mod call;
 mod cluster;
 mod cut_off;

@@ -128,8 +128,7 @@ impl FleetLimit {
     ///
     /// # Errors
     ///
-    /// Returns the [`FleetError`] that `build()` returns for a quota that cannot be kept, and [`FleetError::LeasedQuota`] if a limit of this
-    /// name is leased. Nothing is changed then.
+    /// Returns the [`FleetError`] that `build()` returns for a quota that cannot be kept. Nothing is changed then.
     pub fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
         self.0.set_quota(quota)
     }
@@ -150,7 +149,8 @@ impl FleetLimit {
 impl FleetKeyed {
     /// Returns a future that asks the store for one unit of `key`; see [`FleetLimit::ask`].
     ///
-    /// Keys are compared as bytes. In all processes, the bytes of a key must be the same.
+    /// Keys are compared as bytes. In all processes, the bytes of a key must be the same. A busy key of a limit that
+    /// [leases](crate::FleetLimitBuilder::leased) takes what this process holds, and asks the store if that is too little.
     pub fn ask(&self, key: impl AsRef<[u8]>) -> Ask {
         self.with(key).ask()
     }
@@ -295,6 +295,10 @@ impl Ask {
         };
         match strict.ask(*record, self.n, shared.is_down()) {
             Asked::Now(answer) => Err(answer),
+            Asked::Ahead(answer) => {
+                shared.announce(Announced::Strict(Arc::clone(strict), *record));
+                Err(answer)
+            }
             Asked::Later { answer, is_first } => {
                 if is_first {
                     shared.announce(Announced::Strict(Arc::clone(strict), *record));

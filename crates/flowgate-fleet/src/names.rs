@@ -1,6 +1,7 @@
 //! The limits of this process by their names: a name has one quota.
 
 use crate::FleetError;
+use crate::leased::{Filling, FleetLeased};
 use crate::strict::Strict;
 use crate::terms::Kind;
 use flowgate::{Leased, Quota};
@@ -24,16 +25,24 @@ struct Known {
 /// What a limit states of its name.
 #[derive(Debug)]
 struct Use {
-    kind: Kind,
-    quota: Quota,
+    stated: Stated,
     limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stated {
+    pub(crate) kind: Kind,
+    pub(crate) quota: Quota,
+    /// A new quota without a burst keeps the burst.
+    pub(crate) is_leaky: bool,
 }
 
 #[derive(Debug)]
 enum Limit {
     /// All handles share the second.
     Strict(Weak<Strict>, Weak<Lives>),
-    Leased(Weak<Leased>),
+    /// The second fills the first, which keeps it alive.
+    Leased(Weak<Leased>, Weak<Filling>),
 }
 
 /// A part of each handle of a strict limit: the limit is in use while there is one. A call in flight holds none.
@@ -44,7 +53,35 @@ impl Use {
     fn is_dropped(&self) -> bool {
         match &self.limit {
             Limit::Strict(_, lives) => lives.strong_count() == 0,
-            Limit::Leased(leased) => leased.strong_count() == 0,
+            Limit::Leased(leased, _) => leased.strong_count() == 0,
+        }
+    }
+}
+
+impl Limit {
+    fn check_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        match self {
+            Self::Strict(strict, _) => match strict.upgrade() {
+                Some(strict) => strict.check_quota(quota),
+                None => Ok(()),
+            },
+            Self::Leased(_, filling) => match filling.upgrade() {
+                Some(filling) => filling.check_quota(quota),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        match self {
+            Self::Strict(strict, _) => match strict.upgrade() {
+                Some(strict) => strict.set_quota(quota),
+                None => Ok(()),
+            },
+            Self::Leased(_, filling) => match filling.upgrade() {
+                Some(filling) => filling.set_quota(quota),
+                None => Ok(()),
+            },
         }
     }
 }
@@ -62,13 +99,12 @@ impl Names {
     pub(crate) fn use_strict(
         &self,
         name: &str,
-        kind: Kind,
-        quota: Quota,
+        stated: Stated,
         strict: &Arc<Strict>,
     ) -> Result<Arc<Lives>, FleetError> {
         let lives = Arc::new(Lives);
         let limit = Limit::Strict(Arc::downgrade(strict), Arc::downgrade(&lives));
-        self.known().add(name, Use { kind, quota, limit })?;
+        self.known().add(name, Use { stated, limit })?;
         Ok(lives)
     }
 
@@ -80,12 +116,11 @@ impl Names {
     pub(crate) fn use_leased(
         &self,
         name: &str,
-        quota: Quota,
-        leased: &Arc<Leased>,
+        stated: Stated,
+        leased: &FleetLeased,
     ) -> Result<(), FleetError> {
-        let limit = Limit::Leased(Arc::downgrade(leased));
-        let kind = Kind::Bucket;
-        self.known().add(name, Use { kind, quota, limit })
+        let limit = Limit::Leased(Arc::downgrade(leased), Arc::downgrade(leased.filling()));
+        self.known().add(name, Use { stated, limit })
     }
 
     /// Replaces the quota of all limits of this name.
@@ -99,26 +134,20 @@ impl Names {
             return Ok(());
         };
         uses.retain(|used| !used.is_dropped());
-        let strict = |used: &Use| match &used.limit {
-            Limit::Strict(strict, _) => strict.upgrade(),
-            Limit::Leased(_) => None,
+        let leaky = uses.iter().find(|used| used.stated.is_leaky);
+        let quota = match leaky {
+            Some(leaky) if quota.explicit_burst().is_none() => {
+                let quota = quota.try_burst(leaky.stated.quota.max_burst());
+                quota.map_err(|error| FleetError::Quota(Box::new(error)))?
+            }
+            _ => quota,
         };
         for used in uses.iter() {
-            match (&used.limit, strict(used)) {
-                (_, Some(strict)) => strict.check_quota(quota)?,
-                (Limit::Leased(_), _) if used.quota != quota => {
-                    return Err(FleetError::LeasedQuota {
-                        name: name.to_owned(),
-                    });
-                }
-                _ => {}
-            }
+            used.limit.check_quota(quota)?;
         }
         for used in uses.iter_mut() {
-            if let Some(strict) = strict(used) {
-                strict.set_quota(quota)?;
-            }
-            used.quota = quota;
+            used.limit.set_quota(quota)?;
+            used.stated.quota = quota;
         }
         Ok(())
     }
@@ -133,11 +162,12 @@ impl Known {
         }
         let uses = self.uses.entry(name.to_owned()).or_default();
         uses.retain(|used| !used.is_dropped());
-        let is_other = |used: &&Use| (used.kind, used.quota) != (new.kind, new.quota);
+        let counts = |used: &Use| (used.stated.kind, used.stated.quota);
+        let is_other = |used: &&Use| counts(used) != counts(&new);
         if let Some(other) = uses.iter().find(is_other) {
             return Err(FleetError::OtherQuota {
                 name: name.to_owned(),
-                stated: describe(other.kind, other.quota),
+                stated: describe(other.stated.kind, other.stated.quota),
             });
         }
         uses.push(new);

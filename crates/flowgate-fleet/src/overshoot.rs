@@ -1,5 +1,7 @@
 use crate::FleetError;
 use crate::terms::Terms;
+use flowgate::Quota;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// By how much the leases of a limit may exceed it.
@@ -67,6 +69,108 @@ const TIMEOUTS: u32 = 4;
 /// How much two clocks may differ in their speed, in parts per million: 200 of drift, 500 of slewing, and a reserve.
 const DRIFT_PPM: u32 = 1_000;
 
+/// What the terms of leases follow from, beside the quota.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lender {
+    pub(crate) overshoot: Overshoot,
+    pub(crate) nodes: Option<u32>,
+    pub(crate) timeout: Duration,
+}
+
+impl Lender {
+    /// Returns the terms of leases of a limit with this quota.
+    ///
+    /// # Errors
+    ///
+    /// Leases cannot keep the overshoot.
+    pub(crate) fn lending(&self, quota: Quota, terms: Terms) -> Result<Arc<Lending>, FleetError> {
+        let Self {
+            overshoot,
+            nodes,
+            timeout,
+        } = *self;
+        Lending::of(overshoot, terms, quota.scale(), nodes, timeout).map(Arc::new)
+    }
+}
+
+/// The most that leases of any quota so far have had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MostLent {
+    /// The limit, and the bucket that the store keeps.
+    burst: u64,
+    kept: u64,
+    ahead: u64,
+    fastest: Terms,
+    /// The longest lease, and the longest time that units wait before it.
+    length: Duration,
+    waits: Duration,
+    /// What all processes may hold together. `None`: only the length bounds it.
+    held: Option<u64>,
+    /// Leases of several rates have been in use.
+    is_mixed: bool,
+}
+
+impl MostLent {
+    pub(crate) fn of(lending: &Lending) -> Self {
+        Self {
+            burst: lending.limit.burst,
+            kept: lending.terms.burst,
+            ahead: lending.ahead,
+            fastest: lending.limit,
+            length: lending.length,
+            waits: lending.ahead_for(),
+            held: lending.held,
+            is_mixed: false,
+        }
+    }
+
+    pub(crate) fn or(self, other: &Self) -> Self {
+        Self {
+            burst: self.burst.max(other.burst),
+            kept: self.kept.max(other.kept),
+            ahead: self.ahead.max(other.ahead),
+            fastest: self.fastest.faster(other.fastest),
+            length: self.length.max(other.length),
+            waits: self.waits.max(other.waits),
+            held: self.held.zip(other.held).map(|(one, other)| one.max(other)),
+            is_mixed: self.is_mixed || other.is_mixed || {
+                let rate = |terms: Terms| (terms.count, terms.period);
+                rate(self.fastest) != rate(other.fastest)
+            },
+        }
+    }
+
+    /// Returns the largest burst and the largest rate.
+    pub(crate) fn limit(&self) -> Terms {
+        Terms {
+            burst: self.burst,
+            ..self.fastest
+        }
+    }
+
+    /// Returns by how much leases may exceed the limit.
+    ///
+    /// A process with a smaller rate waits longer for what it has reserved, and then holds it for the length of a lease.
+    pub(crate) fn over(&self) -> u64 {
+        let waits = if self.is_mixed {
+            self.waits
+        } else {
+            Duration::ZERO
+        };
+        let by_time = self.fastest.flow(self.length + waits);
+        let by_time = u64::try_from(by_time).unwrap_or(u64::MAX);
+        let overshoot = self.held.map_or(by_time, |held| held.min(by_time));
+        self.kept
+            .saturating_add(overshoot)
+            .saturating_sub(self.burst)
+    }
+
+    /// Returns what a store can forget: its bucket, and what is reserved.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.kept.saturating_add(self.ahead)
+    }
+}
+
 /// The terms of the leases of a limit: how long, and how much.
 ///
 /// Tokens that were debited before an interval, and are spent in it, are the overshoot. There are at most `nodes · most` of them, and at
@@ -87,6 +191,8 @@ pub(crate) struct Lending {
     pub(crate) usual: u64,
     /// The most units that all processes hold together, and so by how much they may exceed the store's bucket.
     pub(crate) overshoot: u64,
+    /// What each process may hold, times the processes, if that bounds the overshoot.
+    pub(crate) held: Option<u64>,
     /// The most units that all processes reserve together before they have flowed in. 0: they reserve nothing.
     pub(crate) ahead: u64,
     /// The most units that a process asks for while others wait, too.
@@ -135,14 +241,15 @@ impl Lending {
             longest
         };
         let within = |units: u128| u64::try_from(units).unwrap_or(u64::MAX).min(MOST_HELD);
-        let (held, overshoot_of) = match nodes {
+        let (held, held_of_all) = match nodes {
             Some(nodes) if !is_timed => {
                 let held = within(wanted / u128::from(nodes));
-                (held, u128::from(held) * u128::from(nodes))
+                (held, Some(held.saturating_mul(nodes.into())))
             }
-            _ => (MOST_HELD, u128::MAX),
+            _ => (MOST_HELD, None),
         };
-        let overshoot_of = terms.flow(length).min(overshoot_of);
+        let overshoot_of = terms.flow(length);
+        let overshoot_of = held_of_all.map_or(overshoot_of, |held| overshoot_of.min(held.into()));
         let overshoot_of = u64::try_from(overshoot_of).unwrap_or(u64::MAX);
         let burst = match overshoot.0 {
             Size::None => terms.burst - overshoot_of,
@@ -165,6 +272,7 @@ impl Lending {
             most,
             usual,
             overshoot: overshoot_of,
+            held: held_of_all,
             ahead: turn.map_or(0, |_| ahead),
             turn: turn.unwrap_or(usual),
             nodes,

@@ -10,19 +10,24 @@
 //! ```
 //!
 //! A refusal states the debt. Until enough of it has flowed back, callers are refused here, with one call per second at most.
+//!
+//! A limit for each key may [lease](Leasing): a busy key then holds tokens in advance.
 
+use crate::busy::{Heat, Lease, Leasing, Places};
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
 use crate::keys::{Forget, Keys};
+use crate::leaser::Past;
+use crate::overshoot::{Lending, MostLent};
 use crate::record::Record;
-use crate::tally::{Called, Shown, Tally, Trouble};
+use crate::tally::{Called, Shown, Tally};
 use crate::terms::Terms;
 use crate::view::{self, FleetBound, FleetCounts, FleetStanding};
 use crate::{Admitted, FleetError};
 use flowgate::{Clock, Denied, Quota, Timestamp};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -37,6 +42,10 @@ const REFUSED: Duration = Duration::from_secs(1);
 /// have stated a larger quota.
 const KNOWN: Duration = Duration::from_secs(1);
 
+mod leases;
+
+use leases::OfLease;
+
 /// What a caller is answered.
 pub(crate) type Answer = Result<Admitted, Denied>;
 
@@ -45,19 +54,26 @@ pub(crate) type Answer = Result<Admitted, Denied>;
 pub(crate) struct Strict {
     stated: RwLock<Stated>,
     clock: Clock,
-    alone: Alone,
+    alone: Arc<Alone>,
     capacity: usize,
     keys: Keys<State>,
-    tally: Tally,
+    tally: Arc<Tally>,
+    leasing: Option<Leasing>,
+    places: Places,
+    /// When idle keys that lease were looked for.
+    looked_for_ns: AtomicU64,
     /// The most calls one after the other in which units of a request were taken.
     calls: AtomicU32,
 }
 
 /// What this process states.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Stated {
     quota: Quota,
     terms: Terms,
+    /// The terms of the leases of busy keys.
+    lending: Option<Arc<Lending>>,
+    most_lent: Option<MostLent>,
     /// The largest burst and the largest rate that it has stated.
     most_burst: u64,
     fastest: Terms,
@@ -75,15 +91,13 @@ struct State {
     asked: Terms,
     /// The terms by which the store has stated what was seen.
     terms: Terms,
-    /// What the store has stated last, and when that arrived.
-    seen: Seen,
+    /// The past of the key, unless its lease has it, and when the store stated it.
+    past: Past,
     seen_at: Timestamp,
-    /// The last reset that the store has stated.
-    reset_us: u64,
     /// The store refuses the calls of this limit until then.
     refused_until: Timestamp,
-    /// What may have let this key exceed its limit. Most keys never have any.
-    trouble: Option<Box<Trouble>>,
+    heat: Heat,
+    lease: Option<Box<Lease>>,
 }
 
 #[derive(Debug)]
@@ -97,6 +111,8 @@ pub(crate) struct Asker {
 pub(crate) enum Asked {
     /// It is decided.
     Now(Answer),
+    /// It is decided, and a call has to be announced: few units are left.
+    Ahead(Answer),
     /// It waits. `is_first`: no other caller has announced the call.
     Later {
         answer: oneshot::Receiver<Answer>,
@@ -119,7 +135,14 @@ impl Forget for State {
     fn is_in_use(&self) -> bool {
         self.is_calling
     }
+
+    fn is_dear(&self) -> bool {
+        self.lease.is_some()
+    }
 }
+
+/// Answers to callers that waited.
+type Decided = Vec<(Asker, Answer)>;
 
 impl Strict {
     /// Creates a limit that remembers about as many keys as `capacity`.
@@ -135,24 +158,45 @@ impl Strict {
             stated: RwLock::new(Stated {
                 quota,
                 terms,
+                lending: None,
+                most_lent: None,
                 most_burst,
                 fastest,
             }),
             clock,
-            alone,
+            alone: Arc::new(alone),
             capacity,
             keys: Keys::new(capacity),
-            tally: Tally::default(),
+            tally: Arc::default(),
+            leasing: None,
+            places: Places::default(),
+            looked_for_ns: AtomicU64::new(0),
             calls: AtomicU32::new(1),
         }
     }
 
+    /// Lets busy keys lease.
+    ///
+    /// # Errors
+    ///
+    /// Leases cannot keep the overshoot.
+    pub(crate) fn leasing(mut self, leasing: Leasing) -> Result<Self, FleetError> {
+        let Stated { quota, terms, .. } = self.stated();
+        self.leasing = Some(leasing);
+        let stated = self.stated.get_mut();
+        let stated = stated.unwrap_or_else(PoisonError::into_inner);
+        stated.lend(leasing.lender.lending(quota, terms)?);
+        Ok(self)
+    }
+
     fn stated(&self) -> Stated {
-        *self.stated.read().unwrap_or_else(PoisonError::into_inner)
+        let stated = self.stated.read().unwrap_or_else(PoisonError::into_inner);
+        stated.clone()
     }
 
     pub(crate) fn terms(&self) -> Terms {
-        self.stated().terms
+        let stated = self.stated.read().unwrap_or_else(PoisonError::into_inner);
+        stated.terms
     }
 
     pub(crate) fn quota(&self) -> Quota {
@@ -164,11 +208,15 @@ impl Strict {
     /// The limit cannot have this quota.
     pub(crate) fn check_quota(&self, quota: Quota) -> Result<(), FleetError> {
         let kind = self.terms().kind;
-        Terms::of_kind(quota, kind)?;
+        let terms = Terms::of_kind(quota, kind)?;
+        if let Some(leasing) = self.leasing {
+            leasing.lender.lending(quota, terms)?;
+        }
         Alone::of_kind(kind, self.alone.cut_off(), quota, &self.clock, 1).map(drop)
     }
 
-    /// Replaces the quota, from the next call of each key on. A call that is in flight has the old one.
+    /// Replaces the quota, from the next call of each key on. A call that is in flight has the old one. What busy keys hold is spent or lost
+    /// before that.
     ///
     /// # Errors
     ///
@@ -176,15 +224,18 @@ impl Strict {
     pub(crate) fn set_quota(&self, quota: Quota) -> Result<(), FleetError> {
         let kind = self.terms().kind;
         let terms = Terms::of_kind(quota, kind)?;
+        let lender = self.leasing.map(|leasing| leasing.lender);
+        let lending = lender.map(|lender| lender.lending(quota, terms));
+        let lending = lending.transpose()?;
         self.alone
             .set_quota(kind, quota, &self.clock, self.capacity)?;
         let mut stated = self.stated.write().unwrap_or_else(PoisonError::into_inner);
-        *stated = Stated {
-            quota,
-            terms,
-            most_burst: stated.most_burst.max(terms.burst),
-            fastest: stated.fastest.faster(terms),
-        };
+        (stated.quota, stated.terms) = (quota, terms);
+        stated.most_burst = stated.most_burst.max(terms.burst);
+        stated.fastest = stated.fastest.faster(terms);
+        if let Some(lending) = lending {
+            stated.lend(lending);
+        }
         Ok(())
     }
 
@@ -200,15 +251,17 @@ impl Strict {
     pub(crate) fn bound(&self, timeout: Duration) -> FleetBound {
         let now = self.clock.now();
         let worst = self.keys.fold(self.tally.worst(), |worst, state| {
-            let trouble = state.trouble.as_ref();
+            let trouble = state.past().trouble.as_ref();
             trouble.map_or(worst, |trouble| worst.or(&trouble.at(now)))
         });
         let Stated {
             most_burst,
             fastest,
+            most_lent,
             ..
         } = self.stated();
-        let bursts = |count: u64| most_burst.saturating_mul(count);
+        let forgotten = most_lent.map_or(most_burst, |lent| lent.forgotten());
+        let bursts = |count: u64| forgotten.saturating_mul(count);
         let of_others = Terms {
             burst: most_burst,
             ..fastest
@@ -216,7 +269,7 @@ impl Strict {
         let longest = timeout.saturating_mul(self.calls.load(Ordering::Relaxed));
         FleetBound {
             in_flight: u64::try_from(view::flow(&fastest, longest)).unwrap_or(u64::MAX),
-            leased: 0,
+            leased: most_lent.map_or(0, |lent| lent.over()),
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
             alone: worst.alone_units,
@@ -229,6 +282,7 @@ impl Strict {
         self.with(record, |state| {
             let (now, terms) = (self.clock.now(), self.terms());
             let burst = terms.burst;
+            let held = state.lease.as_ref().map_or(0, |lease| lease.held());
             let wait = |n| state.wait_at(now, &terms, n);
             // Fewer units never wait longer: the most that do not wait are between the two.
             let (mut most, mut more) = (0, burst.saturating_add(1));
@@ -241,7 +295,7 @@ impl Strict {
             }
             FleetStanding {
                 limit: burst,
-                remaining: most,
+                remaining: most.saturating_add(held).min(burst),
                 reset_after: wait(burst),
             }
         })
@@ -250,9 +304,9 @@ impl Strict {
     fn with<R>(&self, record: Record, with: impl FnOnce(&mut State) -> R) -> R {
         // Only asked of a table that is full.
         let is_stale = |state: &State| {
-            let terms = self.terms();
-            let until_full = state.wait_at(self.clock.now(), &terms, terms.burst);
-            until_full.is_zero()
+            let (now, terms) = (self.clock.now(), self.terms());
+            let is_idle = state.lease.is_none() || state.heat.is_idle(now);
+            is_idle && state.wait_at(now, &terms, terms.burst).is_zero()
         };
         self.keys.with(record, is_stale, with)
     }
@@ -260,8 +314,11 @@ impl Strict {
     /// Decides on `n` units here, or puts the caller with those that wait for a call. With `is_down`, there is no connection.
     pub(crate) fn ask(&self, record: Record, n: u64, is_down: bool) -> Asked {
         let asked = self.decide(record, n, is_down);
-        if let Asked::Now(answer) = &asked {
+        if let Asked::Now(answer) | Asked::Ahead(answer) = &asked {
             self.tally.answered(answer);
+        }
+        if self.leasing.is_some() {
+            self.look_for_idle(record);
         }
         asked
     }
@@ -275,10 +332,18 @@ impl Strict {
             return Asked::Now(Err(Denied::never(n, terms.burst)));
         }
         self.with(record, |state| {
-            match self.known(state, n, is_down) {
-                Known::Refused(wait) => return Asked::Now(Err(Denied::retry_in(wait))),
-                Known::CutOff => return Asked::Now(self.alone(state, record, n)),
-                Known::Open => {}
+            let of_lease = match self.leasing {
+                Some(leasing) => self.of_lease(state, record, n, is_down, leasing),
+                None => OfLease::None,
+            };
+            match of_lease {
+                OfLease::Decided(asked) => return asked,
+                OfLease::Wait => {}
+                OfLease::None => match self.known(state, n, is_down) {
+                    Known::Refused(wait) => return Asked::Now(Err(Denied::retry_in(wait))),
+                    Known::CutOff => return Asked::Now(self.alone(state, record, n)),
+                    Known::Open => {}
+                },
             }
             if state.waiting.len() >= MOST_WAITING {
                 return Asked::Now(Err(Denied::queue_full(None)));
@@ -308,7 +373,8 @@ impl Strict {
         let is_admitted = self.alone.admits(record, n);
         let admitted = if is_admitted { n } else { 0 };
         let now = self.clock.now();
-        self.tally.decided_alone(&mut state.trouble, now, admitted);
+        let trouble = &mut state.past_mut().trouble;
+        self.tally.decided_alone(trouble, now, admitted);
         if is_admitted {
             Ok(Admitted::alone())
         } else {
@@ -318,7 +384,11 @@ impl Strict {
 
     /// Returns the call to send, with those that wait for it. Returns `None` if no caller waits any longer.
     pub(crate) fn call(&self, record: Record) -> Option<(Call, Vec<Asker>)> {
-        let (call, impossible) = self.with(record, |state| {
+        let mut decided = Decided::new();
+        let call = self.with(record, |state| {
+            if let Some(call) = self.lease_call(state, &mut decided) {
+                return call.map(|call| (call, Vec::new()));
+            }
             let most = state.waiting.len().min(MOST_IN_A_CALL);
             let waiting = state.waiting.drain(..most);
             let waiting = waiting.filter(|asker| !asker.answer.is_closed());
@@ -326,26 +396,38 @@ impl Strict {
             // The quota may have been replaced since they came.
             let (askers, impossible): (Vec<Asker>, Vec<Asker>) =
                 waiting.partition(|asker| asker.n <= terms.burst);
+            let never = |asker: Asker| {
+                let never = Denied::never(asker.n, terms.burst);
+                (asker, Err(never))
+            };
+            decided.extend(impossible.into_iter().map(never));
             if askers.is_empty() && state.waiting.is_empty() {
                 state.is_calling = false;
-                return (None, impossible);
+                return None;
             }
             (state.sent_at, state.asked) = (self.clock.now(), terms);
             state.restate(terms);
             let call = Call {
                 record,
                 terms,
-                seen: state.seen,
+                seen: state.past().seen,
                 runs: runs(&askers).map(run_of).collect(),
             };
-            (Some((call, askers)), impossible)
+            Some((call, askers))
         });
-        for asker in impossible {
-            let answer = Err(Denied::never(asker.n, self.terms().burst));
-            self.tally.answered(&answer);
-            let _ = asker.answer.send(answer);
-        }
+        self.tell(record, decided);
         call
+    }
+
+    /// Answers callers that waited.
+    fn tell(&self, record: Record, decided: Decided) {
+        for (asker, answer) in decided {
+            self.tally.answered(&answer);
+            // A caller that has given up receives nothing.
+            if asker.answer.send(answer).is_err() && answer == Ok(Admitted::by_store()) {
+                self.refund_held(record, asker.n);
+            }
+        }
     }
 
     /// Answers those that waited for a call. Returns whether others wait by now, for the next one.
@@ -355,7 +437,13 @@ impl Strict {
         askers: Vec<Asker>,
         outcome: Result<Reply, Failure>,
     ) -> bool {
+        let mut decided = Decided::new();
         let (answers, others_wait) = self.with(record, |state| {
+            if state.lease.as_ref().is_some_and(|lease| lease.is_asking()) {
+                self.lease_answer(state, outcome, &mut decided);
+                state.is_calling = !state.waiting.is_empty();
+                return (Vec::new(), state.is_calling);
+            }
             let answers = match outcome {
                 Ok(reply) => self.answers(&askers, &reply, state),
                 Err(failure) => {
@@ -374,6 +462,7 @@ impl Strict {
             // A caller that has given up receives nothing.
             let _ = asker.answer.send(answer);
         }
+        self.tell(record, decided);
         others_wait
     }
 
@@ -397,16 +486,19 @@ impl Strict {
         let now = self.clock.now();
         // By other terms, what was seen has another meaning.
         let is_same = state.terms == *terms;
-        let before = if is_same { state.seen } else { Seen::default() };
-        let shown = Shown::of(reply, units, before, state.reset_us, terms);
-        self.tally.replied(&mut state.trouble, now, shown);
+        let seen_at = state.seen_at;
+        let past = state.past_mut();
+        let before = if is_same { past.seen } else { Seen::default() };
+        let shown = Shown::of(reply, units, before, past.reset_us, terms);
+        self.tally.replied(&mut past.trouble, now, shown);
         if reply.reset_us > 0 {
-            state.reset_us = reply.reset_us;
+            past.reset_us = reply.reset_us;
         }
         // The reply to a call that was sent later may have come first.
-        let is_newer = sent >= state.seen_at || reply.seen.at_us >= state.seen.at_us;
+        let is_newer = sent >= seen_at || reply.seen.at_us >= past.seen.at_us;
         if is_same && is_newer {
-            (state.seen, state.seen_at) = (reply.seen, now);
+            past.seen = reply.seen;
+            state.seen_at = now;
         }
     }
 
@@ -438,13 +530,46 @@ impl Strict {
     }
 }
 
+impl Stated {
+    /// Sets the terms of leases. The store's bucket may be smaller.
+    fn lend(&mut self, lending: Arc<Lending>) {
+        let lent = MostLent::of(&lending);
+        self.most_lent = Some(self.most_lent.map_or(lent, |most| most.or(&lent)));
+        self.terms = lending.terms;
+        self.lending = Some(lending);
+    }
+}
+
 impl State {
+    fn past(&self) -> &Past {
+        let of_lease = self.lease.as_ref().and_then(|lease| lease.past());
+        of_lease.unwrap_or(&self.past)
+    }
+
+    fn past_mut(&mut self) -> &mut Past {
+        let of_lease = self.lease.as_mut().and_then(|lease| lease.past_mut());
+        of_lease.unwrap_or(&mut self.past)
+    }
+
+    /// Loses what is held.
+    fn stop_leasing(&mut self) {
+        if let Some(mut lease) = self.lease.take()
+            && !lease.is_ending()
+        {
+            self.past = lease.end();
+        }
+    }
+
     /// Sets the terms of the next call. By other terms, what was seen has another meaning: the store is not reminded of it.
     fn restate(&mut self, terms: Terms) {
         if self.terms != terms {
-            let at_us = self.seen.at_us;
-            (self.terms, self.seen) = (terms, Seen::default());
-            self.seen.at_us = at_us;
+            self.terms = terms;
+            let seen = &mut self.past_mut().seen;
+            let at_us = seen.at_us;
+            *seen = Seen {
+                at_us,
+                ..Seen::default()
+            };
         }
     }
 
@@ -459,7 +584,7 @@ impl State {
             return Duration::ZERO;
         }
         let passed = now.saturating_duration_since(self.seen_at);
-        wait_after(terms, self.seen, n).saturating_sub(passed)
+        wait_after(terms, self.past().seen, n).saturating_sub(passed)
     }
 }
 
@@ -502,9 +627,10 @@ impl Strict {
         let terms = self.terms();
         self.with(record, |state| {
             let now = self.clock.now();
-            let is_known = state.seen.at_us > 0 && state.terms == terms && state.is_fresh(now);
+            let seen = state.past().seen;
+            let is_known = seen.at_us > 0 && state.terms == terms && state.is_fresh(now);
             let passed = now.saturating_duration_since(state.seen_at);
-            is_known.then(|| state.seen.room(&terms, passed) / n)
+            is_known.then(|| seen.room(&terms, passed) / n)
         })
     }
 
@@ -513,7 +639,7 @@ impl Strict {
         let terms = self.terms();
         let seen = self.with(record, |state| {
             state.restate(terms);
-            state.seen
+            state.past().seen
         });
         Call {
             record,
@@ -633,14 +759,14 @@ mod tests {
     fn waits(asked: Asked) -> oneshot::Receiver<Answer> {
         match asked {
             Asked::Later { answer, .. } => answer,
-            Asked::Now(answer) => panic!("it is decided: {answer:?}"),
+            decided => panic!("it is decided: {decided:?}"),
         }
     }
 
     fn decided(asked: Asked) -> Answer {
         match asked {
             Asked::Now(answer) => answer,
-            Asked::Later { .. } => panic!("it waits"),
+            asked => panic!("it waits, or asks: {asked:?}"),
         }
     }
 

@@ -7,6 +7,8 @@
 //! | [`conformance`] | Does a limiter keep each contract? If not, what is the shortest history that shows it? |
 //! | [`promise`] | What is the bound, and in which interval was it exceeded? |
 //! | [`allowance`] | What may several processes admit together, and how close did they come? |
+//! | [`ledger`] | What were real processes admitted, in real time? |
+//! | [`proxy`] | What becomes of a client if messages to its server are late or lost? |
 //! | [`history`] | Can a correct limiter explain what real threads observed? |
 //! | [`interleave`] | Is there a schedule of threads that violates the bound? |
 //! | [`exhaustive`] | Do refunds ever violate the bound in a short history? |
@@ -28,7 +30,7 @@
 //! println!("{report}");
 //! ```
 //!
-//! All times are explicit, all randomness is seeded, and nothing sleeps.
+//! All times are explicit, all randomness is seeded, and nothing sleeps, except in [`ledger`] and [`proxy`].
 //!
 //! # Features
 //!
@@ -44,8 +46,10 @@ pub mod draw;
 pub mod exhaustive;
 pub mod history;
 pub mod interleave;
+pub mod ledger;
 pub mod oracle;
 pub mod promise;
+pub mod proxy;
 mod rate;
 pub mod script;
 pub mod shrink;

@@ -60,6 +60,8 @@ enum State {
     /// They have not been asked for.
     Open,
     Taken(GiveBack),
+    /// This process has held them in advance.
+    Held,
     /// This process has decided on them, and admitted them.
     Alone,
     /// They are not this request's to give back: given back, lost, or of a window.
@@ -188,15 +190,22 @@ impl Together {
             }
         }
         let mut cut_off = Vec::new();
-        for (at, member) in self.members.iter().enumerate() {
+        for (at, member) in self.members.iter_mut().enumerate() {
+            let n = member.part.n;
             let Question {
                 shared,
                 strict,
                 record,
                 ..
-            } = member.of();
-            match strict.known_of(*record, member.part.n, shared.is_down()) {
-                _ if member.part.n > strict.burst() => {}
+            } = &member.part.of;
+            if n > strict.burst() {
+                continue;
+            }
+            if strict.takes_held(*record, n, shared.is_down()) {
+                member.state = State::Held;
+                continue;
+            }
+            match strict.known_of(*record, n, shared.is_down()) {
                 Known::Refused(wait) => denied.extend(member.listed(Denied::retry_in(wait))),
                 Known::CutOff => cut_off.push(at),
                 Known::Open => {}
@@ -499,8 +508,12 @@ impl Together {
         self.held = Held::default();
         for member in &mut self.members {
             let Question { strict, record, .. } = &member.part.of;
-            if let State::Alone = member.state {
-                strict.refund_alone(*record, member.part.n);
+            match member.state {
+                State::Alone => strict.refund_alone(*record, member.part.n),
+                State::Held => strict.refund_held(*record, member.part.n),
+                _ => {}
+            }
+            if matches!(member.state, State::Alone | State::Held) {
                 member.state = State::Gone;
             }
             let by = |(at, _): &&(usize, Denied)| member.part.listed.first() == Some(at);

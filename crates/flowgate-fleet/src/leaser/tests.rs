@@ -39,7 +39,7 @@ fn of(nodes: u32, overshoot: Overshoot, timeout_ms: u64, cut_off: CutOff) -> Fle
 /// Lets nodes collect what flows in within the length of a lease, and spend it with all that the store has when the leases are about to
 /// end. Returns by how much that exceeds the limit.
 fn hoard_and_dump(fleet: &mut Fleet) -> f64 {
-    let lending = *fleet.nodes[0].leaser.lending();
+    let lending = Arc::clone(fleet.nodes[0].leaser.lending());
     let turns = 2 * fleet.nodes.len() as u32;
     let each = lending.overshoot / u64::from(turns);
     let pause = lending.spent_for.min(SECOND / 2).mul_f64(0.97) / turns;

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// For how long a leaser holds what it takes from a share.
 const SHARE_HELD_NS: u64 = 50 * MS;
+/// The store's clock has whole microseconds, and a timer whole nanoseconds.
+const WHOLE_NS: u64 = 1_002;
 
 /// Everything that was observed. Times are true ones, unless they are called local.
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ pub(super) struct Facts {
     pub(super) starved: u64,
     /// Refusals for which the store has given no reason.
     pub(super) unfounded: u64,
+    /// Requests that a busy key admitted without a call.
+    pub(super) held_ahead: u64,
     pub(super) refused: u64,
     pub(super) outages: u64,
     pub(super) lost: u64,
@@ -118,7 +122,10 @@ impl Facts {
         }
         for (key, facts) in &self.keys {
             let stores = self.stores(plan, *key, facts);
-            stores.check(&facts.debits()).map_err(Broke::Debits)?;
+            // Of leases of several rates, it is not known when units have flowed in.
+            if !plan.is_mixed() {
+                stores.check(&facts.debits()).map_err(Broke::Debits)?;
+            }
             if plan.lease.is_none() {
                 let told = stores.clone().lead(self.lead_ns(plan));
                 told.check(&facts.told).map_err(Broke::Told)?;
@@ -147,7 +154,7 @@ impl Facts {
         // What was reserved is given out after the store has forgotten it.
         let lending = plan.lending();
         let ahead = lending.map_or(0, |lending| lending.ahead);
-        let ahead_ns = lending.map_or(0, |lending| nanos(lending.ahead_for()));
+        let ahead_ns = nanos(plan.ahead_for());
         let burst = quota.max_burst() + ahead;
         // What a record can hold: a window that is lost is opened once more.
         let most = match plan.kind {
@@ -188,19 +195,36 @@ impl Facts {
 
     /// L': by how much an admission may be later than its debit.
     pub(super) fn lead_ns(&self, plan: &Plan) -> u64 {
-        let lead_ns = match plan.lending() {
-            Some(lending) => nanos(lending.length),
-            // A process that is stopped reads its reply later.
-            None => slowed(plan.timeout_ns) + self.slept_ns,
+        let of_lease = plan.lending().map_or(0, |lending| nanos(lending.length));
+        // At a smaller rate, what is reserved has flowed in later.
+        let waits_ns = if plan.is_mixed() {
+            nanos(plan.ahead_for())
+        } else {
+            0
         };
-        // The store's clock has whole microseconds, and a timer whole nanoseconds.
-        lead_ns + 1_002
+        let of_lease = of_lease + waits_ns;
+        if plan.is_leased_whole() {
+            of_lease + WHOLE_NS
+        } else {
+            self.told_ns(plan).max(of_lease + WHOLE_NS)
+        }
+    }
+
+    /// By how much a caller of a strict limit may be told later than the store has debited.
+    fn told_ns(&self, plan: &Plan) -> u64 {
+        // A process that is stopped reads its reply later.
+        slowed(plan.timeout_ns) + self.slept_ns + WHOLE_NS
     }
 
     /// The right-hand side, with r·L', and with N·k.
     pub(super) fn theorem(&self, plan: &Plan, key: u64, facts: &KeyFacts) -> [Allowance; 2] {
         let stores = self.stores(plan, key, facts);
         let of_nodes = stores.clone().plus(facts.in_flight(plan));
+        // Beside what nodes hold, callers of a key that is not busy wait to be told.
+        let of_nodes = match plan.busy {
+            Some(_) => of_nodes.lead(self.told_ns(plan)),
+            None => of_nodes,
+        };
         [stores.lead(self.lead_ns(plan)), of_nodes].map(|mut allowance| {
             for ((node, life), alone) in &facts.alone {
                 let cut_off = plan.nodes[*node].cut_off;
@@ -213,7 +237,11 @@ impl Facts {
                 let [_, first] = alone[0];
                 let [_, last] = alone[alone.len() - 1];
                 // A lease of the share is spent later.
-                let held_ns = plan.lease.map_or(0, |_| slowed(SHARE_HELD_NS));
+                let held_ns = if plan.is_leased_whole() {
+                    slowed(SHARE_HELD_NS)
+                } else {
+                    0
+                };
                 let last_ns = last.at_ns + held_ns;
                 // Its clock may be fast.
                 let million = 1_000_000;
@@ -279,7 +307,7 @@ impl KeyFacts {
     /// All that callers were told, by a store or alone. A lease of a share is told by the limiter, as others are.
     pub(super) fn admissions(&self, plan: &Plan) -> Vec<TimedGrant> {
         let alone = self.alone.values().flatten().map(|[_, at]| *at);
-        let alone = alone.filter(|_| plan.lease.is_none());
+        let alone = alone.filter(|_| !plan.is_leased_whole());
         let mut all: Vec<_> = self.told.iter().copied().chain(alone).collect();
         all.sort_by_key(|grant| grant.at_ns);
         all

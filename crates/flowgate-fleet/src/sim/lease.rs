@@ -6,7 +6,8 @@ use crate::call::{Call, Failure, Reply};
 use crate::cut_off::Alone;
 use crate::leaser::Leaser;
 use crate::overshoot::Lending;
-use flowgate::{Clock, Leased, ManualClock, Timestamp};
+use crate::terms::Terms;
+use flowgate::{Clock, Leased, ManualClock, Quota, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
@@ -31,7 +32,7 @@ impl Wake for Woken {
 impl Lease {
     /// Creates that of a node, if the plan's limit is leased.
     pub(super) fn new(plan: &Plan, node: &NodePlan, time: &ManualClock, seed: u64) -> Option<Self> {
-        let lending = plan.lending()?;
+        let lending = plan.lending().filter(|_| plan.is_leased_whole())?;
         let clock = Clock::from(time);
         let leased = Leased::builder(lending.most).clock(clock.clone()).build();
         let leased = Arc::new(leased.expect("a limiter"));
@@ -44,6 +45,14 @@ impl Lease {
             leaser,
             woken: Arc::default(),
         })
+    }
+
+    pub(super) fn set_quota(&mut self, plan: &Plan, quota: Quota) {
+        let terms = Terms::of(quota).expect("the store can count it");
+        let lending = plan.lender().expect("leases").lending(quota, terms);
+        let lending = lending.expect("an overshoot that can be kept");
+        let set = self.leaser.set_quota(quota, lending, &self.leased);
+        set.expect("a quota that can be kept");
     }
 
     pub(super) fn is_woken(&self) -> bool {

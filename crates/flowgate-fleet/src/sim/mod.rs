@@ -23,7 +23,7 @@ fn seeds() -> u64 {
     }
 }
 
-/// Every other world has a leased limit, and every fourth one windows. In some of the others, quotas are replaced.
+/// A quarter of the worlds has a leased limit, a quarter keys that lease, and a quarter windows. In some of the others, quotas are replaced.
 fn world_of(seed: u64) -> Plan {
     let plan = Plan::random(seed);
     match seed % 4 {
@@ -31,7 +31,16 @@ fn world_of(seed: u64) -> Plan {
         0 => plan,
         2 if seed % 16 == 2 => plan.windowed().changing(),
         2 => plan.windowed(),
-        _ => plan.clone().leased().unwrap_or(plan),
+        of => {
+            let leased = match of {
+                1 => plan.clone().leased_by_key(),
+                _ => plan.clone().leased(),
+            };
+            match leased {
+                Some(leased) if seed % 16 < 4 => leased.changing(),
+                leased => leased.unwrap_or(plan),
+            }
+        }
     }
 }
 
@@ -49,6 +58,7 @@ fn c1_no_seed_breaks_the_theorem() {
     println!("{} runs: {seen:?}", seeds());
     let Seen {
         leased,
+        leased_by_key,
         windows,
         by_store,
         alone,
@@ -60,6 +70,7 @@ fn c1_no_seed_breaks_the_theorem() {
     } = seen;
     let least = [
         leased,
+        leased_by_key,
         windows,
         by_store / 50,
         alone / 20,
@@ -79,6 +90,8 @@ fn c1_no_seed_breaks_the_theorem() {
 #[derive(Debug, Default)]
 struct Seen {
     leased: u64,
+    /// Worlds in which a busy key held tokens.
+    leased_by_key: u64,
     windows: u64,
     by_store: u64,
     alone: u64,
@@ -92,7 +105,8 @@ struct Seen {
 
 impl Seen {
     fn add(&mut self, plan: &Plan, facts: &Facts) {
-        self.leased += u64::from(plan.lease.is_some());
+        self.leased += u64::from(plan.is_leased_whole());
+        self.leased_by_key += u64::from(facts.held_ahead > 0);
         self.windows += u64::from(plan.kind.is_window());
         for key in facts.keys.values() {
             self.by_store += key.told.len() as u64;

@@ -1,11 +1,12 @@
 //! What happens in a run: all of it is drawn from one seed, or written down by a test.
 
-use crate::overshoot::{Lending, Overshoot};
+use crate::overshoot::{Lender, Lending, Overshoot};
 use crate::terms::{Kind, Terms};
 use crate::{CutOff, FleetError};
 use fastrand::Rng;
 use flowgate::Quota;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -28,6 +29,8 @@ pub(super) struct Plan {
     pub(super) timeout_ns: u64,
     /// `None`: a strict limit.
     pub(super) lease: Option<Overshoot>,
+    /// Only a key that is asked for this many times within a second leases. `None`: the limit is leased as a whole.
+    pub(super) busy: Option<u32>,
     pub(super) network: Network,
     pub(super) faults: Vec<(u64, Fault)>,
     pub(super) end_ns: u64,
@@ -200,6 +203,12 @@ fn smaller(random: &mut Rng, kind: Kind, than: Quota) -> Quota {
     smaller.expect("a smaller quota")
 }
 
+/// Returns the terms of leases with this quota, if leases can keep the overshoot.
+fn lending(lender: &Lender, quota: Quota) -> Option<Arc<Lending>> {
+    let terms = Terms::of(quota).expect("the store can count it");
+    lender.lending(quota, terms).ok()
+}
+
 /// The burst and the rate that bound a limit in every interval.
 pub(super) fn bound(kind: Kind, quota: Quota) -> Quota {
     match kind {
@@ -220,6 +229,7 @@ impl Plan {
             capacity: 1,
             timeout_ns: 50 * MS,
             lease: None,
+            busy: None,
             network: Network::even(MS / 2),
             faults: Vec::new(),
             end_ns: 2 * SECOND,
@@ -256,6 +266,12 @@ impl Plan {
                 0 => self.quota,
                 _ => smaller(&mut random, self.kind, self.quota),
             };
+            if self
+                .lender()
+                .is_some_and(|lender| lending(&lender, quota).is_none())
+            {
+                continue;
+            }
             self.faults.push((at_ns, Fault::SetQuota { node, quota }));
         }
         self
@@ -284,13 +300,70 @@ impl Plan {
         self
     }
 
-    /// The terms of its leases, if it has any.
+    /// What the terms of its leases follow from, if it has any.
+    pub(super) fn lender(&self) -> Option<Lender> {
+        Some(Lender {
+            overshoot: self.lease?,
+            nodes: Some(u32::try_from(self.nodes.len()).expect("a few")),
+            timeout: Duration::from_nanos(self.timeout_ns),
+        })
+    }
+
+    /// The terms of the leases of each quota that is stated.
+    fn lendings(&self) -> Vec<Arc<Lending>> {
+        let set = self.faults.iter().filter_map(|(_, fault)| match fault {
+            Fault::SetQuota { quota, .. } => Some(*quota),
+            _ => None,
+        });
+        let of = |quota| lending(&self.lender()?, quota);
+        [self.quota].into_iter().chain(set).filter_map(of).collect()
+    }
+
+    /// The terms of its leases, if it has any. Of those of several quotas, the largest of each.
     pub(super) fn lending(&self) -> Option<Lending> {
-        let terms = Terms::of(self.quota).expect("the store can count it");
-        let nodes = u32::try_from(self.nodes.len()).expect("a few");
-        let timeout = Duration::from_nanos(self.timeout_ns);
-        let lending = Lending::of(self.lease?, terms, 1, Some(nodes), timeout);
-        Some(lending.expect("an overshoot that can be kept"))
+        let lendings = self.lendings();
+        let first = **lendings.first()?;
+        Some(lendings.iter().fold(first, |most, other| Lending {
+            terms: Terms {
+                burst: most.terms.burst.max(other.terms.burst),
+                ..most.terms
+            },
+            length: most.length.max(other.length),
+            most: most.most.max(other.most),
+            ahead: most.ahead.max(other.ahead),
+            ..most
+        }))
+    }
+
+    /// How long units are reserved before they have flowed in, at most.
+    pub(super) fn ahead_for(&self) -> Duration {
+        let lendings = self.lendings();
+        let longest = lendings.iter().map(|lending| lending.ahead_for()).max();
+        longest.unwrap_or(Duration::ZERO)
+    }
+
+    /// Returns whether there are leases of several rates.
+    pub(super) fn is_mixed(&self) -> bool {
+        let rate = |lending: &Lending| (lending.terms.count, lending.terms.period);
+        let lendings = self.lendings();
+        lendings
+            .windows(2)
+            .any(|two| rate(&two[0]) != rate(&two[1]))
+    }
+
+    /// Returns whether processes lease the limit as a whole, and then from their shares, too.
+    pub(super) fn is_leased_whole(&self) -> bool {
+        self.lease.is_some() && self.busy.is_none()
+    }
+
+    /// The same world, in which keys lease when they are busy, if they can.
+    pub(super) fn leased_by_key(self) -> Option<Self> {
+        let keys = self.keys;
+        let mut plan = self.leased()?;
+        let mut random = stream(plan.seed, 5);
+        plan.busy = Some([1, 2, 5][random.usize(..3)]);
+        plan.keys = keys;
+        Some(plan)
     }
 
     /// The same world with a leased limit, if it can have one.
@@ -438,6 +511,7 @@ impl Plan {
             capacity: random.usize(1..=3),
             timeout_ns,
             lease: None,
+            busy: None,
             network,
             faults,
             end_ns,

@@ -6,6 +6,7 @@
 
 use super::lease::Lease;
 use super::plan::{MS, NodePlan, Plan, stream};
+use crate::busy::Leasing;
 use crate::call::{Call, Reply, Seen};
 use crate::cut_off::Alone;
 use crate::link::LinkState;
@@ -177,5 +178,16 @@ fn strict(plan: &Plan, node: &NodePlan, quota: Quota, time: &ManualClock) -> Str
     let clock = Clock::from(time);
     let alone = Alone::of_kind(plan.kind, node.cut_off, quota, &clock, plan.capacity);
     let alone = alone.expect("a share");
-    Strict::new(quota, terms(plan, quota), clock, alone, plan.capacity)
+    let strict = Strict::new(quota, terms(plan, quota), clock, alone, plan.capacity);
+    match (plan.lender(), plan.busy) {
+        (Some(lender), Some(busy)) => {
+            let leases = strict.leasing(Leasing {
+                lender,
+                busy,
+                seed: plan.seed,
+            });
+            leases.expect("an overshoot that can be kept")
+        }
+        _ => strict,
+    }
 }

@@ -17,6 +17,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::sync::oneshot::error::TryRecvError;
 
 /// A process at a place, and which one it is.
 type Who = (usize, u32);
@@ -214,7 +215,13 @@ impl World<'_> {
             let is_down = node.link.state == LinkState::Down;
             match node.strict.ask(record(key), n, is_down) {
                 Asked::Now(answer) => {
+                    let is_held = answer.is_ok_and(|admitted| !admitted.is_degraded());
+                    self.facts.held_ahead += u64::from(is_held);
                     self.told(who, key, n, answer);
+                }
+                Asked::Ahead(answer) => {
+                    self.told(who, key, n, answer);
+                    self.announce(who, key);
                 }
                 Asked::Later { answer, is_first } => {
                     if is_first {
@@ -284,6 +291,8 @@ impl World<'_> {
                 calls.push(call);
             }
         }
+        // Some are answered by what came before.
+        self.collect(who);
         self.call(who, calls, asking);
     }
 
@@ -580,6 +589,13 @@ impl World<'_> {
         if others_wait {
             self.announce(who, key);
         }
+        let told = self.collect(who);
+        let facts = self.facts.key(key);
+        facts.most_in_a_call = facts.most_in_a_call.max(told);
+    }
+
+    /// Notes what callers were told. Returns the units that a store has debited for them.
+    fn collect(&mut self, who: Who) -> u64 {
         let node = &mut self.nodes[who.0];
         let (mut answered, mut told) = (Vec::new(), 0);
         node.callers
@@ -588,13 +604,13 @@ impl World<'_> {
                     answered.push((caller.key, caller.n, answer));
                     false
                 }
-                Err(_) => true,
+                Err(TryRecvError::Empty) => true,
+                Err(TryRecvError::Closed) => panic!("a caller gets no answer"),
             });
         for (key, n, answer) in answered {
             told += self.told(who, key, n, answer);
         }
-        let facts = self.facts.key(key);
-        facts.most_in_a_call = facts.most_in_a_call.max(told);
+        told
     }
 
     /// Notes what a caller was told. Returns the units that a store has debited for it.
@@ -623,7 +639,10 @@ impl World<'_> {
                     self.facts.outages += 1;
                 } else {
                     self.facts.refused += 1;
-                    let is_founded = denied.is_never() || node.is_founded(key, n, self.now_ns);
+                    // A busy key also waits for its turn.
+                    let is_founded = denied.is_never()
+                        || self.plan.busy.is_some()
+                        || node.is_founded(key, n, self.now_ns);
                     self.facts.unfounded += u64::from(!is_founded);
                 }
                 0
@@ -734,10 +753,12 @@ impl World<'_> {
             Fault::SetQuota { node, quota } => {
                 let node = &mut self.nodes[node];
                 node.wind(now_ns);
-                node.strict
-                    .set_quota(quota)
-                    .expect("a quota that can be kept");
                 node.quota = quota;
+                if let Some(lease) = &mut node.lease {
+                    return lease.set_quota(self.plan, quota);
+                }
+                let set = node.strict.set_quota(quota);
+                set.expect("a quota that can be kept");
             }
             Fault::Reset => {
                 for node in 0..self.nodes.len() {

@@ -186,7 +186,7 @@ fn c1_a_script_that_was_flushed_costs_no_decision() {
         ledger.progress(SOME);
     });
     // Nobody would be refused if one were decided here.
-    assert!(ledger.admissions().iter().all(|one| !one.is_degraded));
+    assert!(ledger.admissions().iter().all(|one| !one.is_alone));
     ledger.check("SCRIPT FLUSH", 0, identity);
 }
 

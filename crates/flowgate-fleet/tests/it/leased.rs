@@ -1,8 +1,8 @@
 //! Leased limits: each process holds a part of the limit in advance.
 
 use crate::support::{Engine, calls};
-use flowgate::{Gate, Quota};
-use flowgate_fleet::{CutOff, Fleet, FleetError, FleetLeased, Overshoot};
+use flowgate::{Gate, ManualClock, Quota};
+use flowgate_fleet::{CutOff, Fleet, FleetError, FleetLeased, LocalStore, Overshoot};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -171,4 +171,45 @@ fn a_limit_that_is_dropped_is_filled_no_longer() {
         weak.strong_count() == 0
     };
     assert!((0..10_000).any(is_gone));
+}
+
+#[test]
+fn c1_a_new_quota_holds_from_the_next_call_and_what_was_taken_still_counts() {
+    let store = LocalStore::new(ManualClock::new());
+    let fleet = store.fleet().nodes(1).open().unwrap();
+    let limit = fleet.limit("api", quota("400/day"));
+    let api = limit.leased(Overshoot::percent(50)).build().unwrap();
+    let strict = fleet.limit("api", quota("400/day")).build().unwrap();
+    api.ask().n(100).block().unwrap();
+    api.set_quota(quota("600/day")).unwrap();
+    assert_eq!(
+        (api.quota(), strict.quota()),
+        (quota("600/day"), quota("600/day"))
+    );
+    let admitted = || (0..2_000).filter(|_| api.ask().block().is_ok()).count();
+    assert_eq!(admitted(), 500);
+    assert!(
+        api.ask()
+            .n(600)
+            .block()
+            .unwrap_err()
+            .retry_after()
+            .is_some()
+    );
+    // By a smaller one, the debt stays.
+    strict.set_quota(quota("40/day")).unwrap();
+    assert_eq!(admitted(), 0);
+    assert!(api.ask().n(41).block().unwrap_err().is_never());
+    let error = api.set_quota(quota("4/day")).unwrap_err();
+    assert!(
+        matches!(error, FleetError::Overshoot { least: 10 }),
+        "{error}"
+    );
+    assert_eq!(api.quota(), quota("40/day"));
+    // The larger of all that were stated: a smaller rate may wait as long again.
+    assert!(
+        api.bound().leased >= 1 && api.bound().leased <= 20,
+        "{:?}",
+        api.bound()
+    );
 }

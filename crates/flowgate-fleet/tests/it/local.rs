@@ -143,3 +143,25 @@ fn the_checker_finds_the_worst_interval() {
     assert_eq!(excess(&[60, 3]), 1);
     assert_eq!(excess(&[0, 9, 0, 0, 60, 4, 0]), 5);
 }
+
+#[test]
+fn c1_a_leaky_bucket_has_no_burst_beyond_its_slack_also_after_a_new_quota() {
+    let time = ManualClock::new();
+    let fleet = Fleet::local().clock(&time).nodes(1).open().unwrap();
+    let even = fleet.leaky_bucket("even", "10/s".parse().unwrap());
+    let even = even.build().unwrap();
+    let sites = fleet.keyed_leaky_bucket("site", "10/s burst 3".parse().unwrap());
+    let sites = sites.build().unwrap();
+    let admitted = || (0..9).filter(|_| even.ask().block().is_ok()).count();
+    let of_site = || (0..9).filter(|_| sites.ask("a").block().is_ok()).count();
+    time.advance(Duration::from_secs(9));
+    assert_eq!((admitted(), of_site()), (1, 3));
+    even.set_quota("20/s".parse().unwrap()).unwrap();
+    sites.set_quota("20/s".parse().unwrap()).unwrap();
+    time.advance(Duration::from_secs(9));
+    assert_eq!((admitted(), of_site()), (1, 3));
+    even.set_quota("20/s burst 2".parse().unwrap()).unwrap();
+    time.advance(Duration::from_secs(9));
+    assert_eq!(admitted(), 2);
+    assert!(even.ask().n(3).block().unwrap_err().is_never());
+}

@@ -1,8 +1,10 @@
 //! What comes between the processes and the store: delays, lost messages, connections that end.
 
-use crate::support::{Engine, Ledger, Proxy, fleets};
+use crate::support::{Engine, Ledger, fleets};
 use flowgate_fleet::CutOff;
-use std::sync::atomic::{AtomicBool, Ordering};
+use flowgate_testkit::proxy::Proxy;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 const NODES: u32 = 3;
 const QUOTA: &str = "500/s burst 100";
@@ -11,8 +13,9 @@ const SOME: usize = 50;
 /// Runs the processes over a proxy, while `during` makes it fail.
 fn over_proxy(what: &str, during: impl FnOnce(&Ledger, &Proxy)) {
     let engine = Engine::start();
-    let proxy = Proxy::to(engine.port());
-    let fleets = fleets(&proxy.url(), NODES);
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, engine.port()));
+    let proxy = Proxy::to(server).unwrap();
+    let fleets = fleets(&format!("redis://{}", proxy.address()), NODES);
     let ledger = Ledger::of(&fleets, QUOTA, CutOff::Share(1, NODES), |ledger| {
         ledger.progress(SOME);
         during(ledger, &proxy);
@@ -25,9 +28,9 @@ fn over_proxy(what: &str, during: impl FnOnce(&Ledger, &Proxy)) {
 #[ignore = "needs redis-server: ./ci/test"]
 fn c1_a_delay_with_jitter() {
     over_proxy("5 to 10 ms each way", |ledger, proxy| {
-        proxy.faults().delay_ms.store(5, Ordering::Relaxed);
+        proxy.delay(Duration::from_millis(5));
         ledger.progress(SOME);
-        proxy.faults().delay_ms.store(0, Ordering::Relaxed);
+        proxy.delay(Duration::from_millis(0));
     });
 }
 
@@ -35,9 +38,9 @@ fn c1_a_delay_with_jitter() {
 #[ignore = "needs redis-server: ./ci/test"]
 fn c1_a_delay_that_is_longer_than_the_time_out() {
     over_proxy("200 to 400 ms each way", |ledger, proxy| {
-        proxy.faults().delay_ms.store(200, Ordering::Relaxed);
+        proxy.delay(Duration::from_millis(200));
         ledger.alone();
-        proxy.faults().delay_ms.store(0, Ordering::Relaxed);
+        proxy.delay(Duration::from_millis(0));
     });
 }
 
@@ -55,14 +58,16 @@ fn c1_connections_that_end_in_the_middle() {
 #[test]
 #[ignore = "needs redis-server: ./ci/test"]
 fn c1_a_loss_in_one_direction() {
-    type Direction = fn(&Proxy) -> &AtomicBool;
-    let calls: Direction = |proxy| &proxy.faults().loses_calls;
-    let answers: Direction = |proxy| &proxy.faults().loses_answers;
-    for (what, direction) in [("calls are lost", calls), ("answers are lost", answers)] {
+    type Direction = fn(&Proxy, bool);
+    let directions: [(&str, Direction); 2] = [
+        ("calls are lost", Proxy::lose_calls),
+        ("answers are lost", Proxy::lose_answers),
+    ];
+    for (what, lose) in directions {
         over_proxy(what, |ledger, proxy| {
-            direction(proxy).store(true, Ordering::Relaxed);
+            lose(proxy, true);
             ledger.alone();
-            direction(proxy).store(false, Ordering::Relaxed);
+            lose(proxy, false);
         });
     }
 }

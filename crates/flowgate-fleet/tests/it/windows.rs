@@ -177,8 +177,10 @@ fn a_name_has_one_quota_in_a_process() {
         .limit("api", quota("900/s burst 1000"))
         .build()
         .unwrap();
-    let error = strict.set_quota(same).unwrap_err();
-    assert!(matches!(error, FleetError::LeasedQuota { .. }), "{error}");
+    strict.set_quota(same).unwrap();
+    let slow = strict.set_quota(quota("1/s")).unwrap_err();
+    assert!(matches!(slow, FleetError::Overshoot { .. }), "{slow}");
+    assert_eq!(strict.quota(), same);
     drop((limiter, strict));
     assert!(fleet.limit("api", same).build().is_ok());
 }

@@ -4,27 +4,15 @@ use super::until;
 use flowgate::Quota;
 use flowgate_fleet::{Admitted, CutOff, Fleet};
 use flowgate_testkit::allowance::{Allowance, Tightest};
-use flowgate_testkit::promise::TimedGrant;
-use std::sync::Mutex;
+use flowgate_testkit::ledger::{self, LedgerEntry};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// One admission, in nanoseconds of one monotonic clock. The store took the units between the two times, or the process decided alone.
-#[derive(Clone, Copy, Debug)]
-pub struct Admission {
-    pub node: usize,
-    pub units: u64,
-    pub asked_ns: u64,
-    pub answered_ns: u64,
-    pub is_degraded: bool,
-}
-
 /// What all processes were admitted, in the order of the answers.
 pub struct Ledger {
-    start: Instant,
+    ledger: ledger::Ledger,
     quota: Quota,
-    admissions: Mutex<Vec<Admission>>,
     is_over: AtomicBool,
 }
 
@@ -86,9 +74,8 @@ impl Ledger {
 
     fn from(start: Instant, quota: Quota) -> Self {
         Self {
-            start,
+            ledger: ledger::Ledger::since(start),
             quota,
-            admissions: Mutex::default(),
             is_over: AtomicBool::new(false),
         }
     }
@@ -108,34 +95,24 @@ impl Ledger {
         units: u64,
         ask: impl FnOnce() -> Result<Admitted, E>,
     ) -> Result<Admitted, E> {
-        let asked_ns = self.now_ns();
-        let answer = ask();
-        if let Ok(admitted) = &answer {
-            self.admissions.lock().unwrap().push(Admission {
-                node,
-                units,
-                asked_ns,
-                answered_ns: self.now_ns(),
-                is_degraded: admitted.is_degraded(),
-            });
-        }
-        answer
+        let is_alone = |admitted: &Admitted| admitted.is_degraded();
+        self.ledger.note(node, units, is_alone, ask)
     }
 
     pub fn now_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        self.ledger.now_ns()
     }
 
-    pub fn admissions(&self) -> Vec<Admission> {
-        self.admissions.lock().unwrap().clone()
+    pub fn admissions(&self) -> Vec<LedgerEntry> {
+        self.ledger.admissions()
     }
 
     /// Returns when the store's admissions that were asked for after `from_ns` were answered.
     pub fn by_store(&self, from_ns: u64) -> Vec<u64> {
-        let admissions = self.admissions.lock().unwrap();
+        let admissions = self.admissions();
         let by_store = admissions
             .iter()
-            .filter(|one| !one.is_degraded && one.asked_ns >= from_ns);
+            .filter(|one| !one.is_alone && one.asked_ns >= from_ns);
         by_store.map(|one| one.answered_ns).collect()
     }
 
@@ -150,12 +127,7 @@ impl Ledger {
 
     /// Waits until a process decides alone.
     pub fn alone(&self) {
-        let alone = || {
-            self.admissions()
-                .iter()
-                .filter(|one| one.is_degraded)
-                .count()
-        };
+        let alone = || self.admissions().iter().filter(|one| one.is_alone).count();
         let before = alone();
         until("no process decides alone", || alone() > before);
     }
@@ -192,45 +164,14 @@ impl Ledger {
     }
 
     fn tightest(&self, amnesias: u64, allow: impl Fn(Allowance) -> Allowance) -> Tightest {
-        let mut admissions = self.admissions();
-        admissions.sort_by_key(|one| one.answered_ns);
-        let grants: Vec<_> = admissions
-            .iter()
-            .map(|one| TimedGrant::new(one.answered_ns, one.units))
-            .collect();
-        // A unit was taken at most this long before its answer was written down.
-        let longest = admissions.iter().map(|one| one.answered_ns - one.asked_ns);
-        // The clocks run alike to a thousandth.
-        let drift = self.possible().div_ceil(1_000);
-        let allowance = Allowance::new(self.quota)
-            .lead(longest.max().expect("there are some"))
-            .plus(amnesias * self.quota.max_burst() + drift);
-        let tightest = allow(allowance).tightest(&grants);
+        let allowance = Allowance::new(self.quota).plus(amnesias * self.quota.max_burst());
+        let tightest = self.ledger.tightest(self.quota, allow(allowance));
         tightest.expect("there are some")
     }
 
-    /// Returns the burst and what flowed back until the last admission.
-    fn possible(&self) -> u64 {
-        let last_ns = self.admissions().iter().map(|one| one.answered_ns).max();
-        let periods = last_ns.unwrap_or(0) as f64 / self.quota.period().as_nanos() as f64;
-        self.quota.max_burst() + (periods * self.quota.count() as f64) as u64
-    }
-
     /// Adds what each of `nodes` processes may admit alone, with a share of one `nodes`th.
-    pub fn shares(&self, mut allowance: Allowance, nodes: u32) -> Allowance {
-        let burst = self.quota.max_burst() / u64::from(nodes);
-        for node in 0..nodes as usize {
-            let admissions = self.admissions();
-            let alone: Vec<_> = admissions
-                .iter()
-                .filter(|one| one.node == node && one.is_degraded)
-                .collect();
-            if let (Some(first), Some(last)) = (alone.first(), alone.last()) {
-                let (from, to) = (first.asked_ns, last.answered_ns);
-                allowance = allowance.once(burst, from, to).flow([1, nodes], from, to);
-            }
-        }
-        allowance
+    pub fn shares(&self, allowance: Allowance, nodes: u32) -> Allowance {
+        self.ledger.shares(allowance, self.quota, nodes)
     }
 }
 
@@ -245,8 +186,8 @@ pub fn check_all(
     for ledger in ledgers {
         let admissions = ledger.admissions();
         admitted += admissions.len() as u64;
-        alone += admissions.iter().filter(|one| one.is_degraded).count();
-        possible += ledger.possible();
+        alone += admissions.iter().filter(|one| one.is_alone).count();
+        possible += ledger.ledger.possible(ledger.quota);
     }
     let tightest = ledgers
         .iter()

@@ -3,13 +3,11 @@
 mod cluster;
 mod engine;
 mod load;
-mod proxy;
 mod replicated;
 
 pub use cluster::Cluster;
 pub use engine::{Engine, Place, free_port};
 pub use load::{Ledger, check_all};
-pub use proxy::Proxy;
 pub use replicated::{NAME, Replicated};
 
 use flowgate_fleet::Fleet;

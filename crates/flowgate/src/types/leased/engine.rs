@@ -21,8 +21,7 @@ impl Build for Leases {
     type Settings = u64;
 
     fn build(limit: u64, clock: &Clock) -> Result<Self, QuotaError> {
-        let limit = QuotaError::in_range("a limit", limit, 1, MAX_UNITS)?;
-        Ok(Self::new(limit, clock.clone()))
+        Ok(Self::new(checked(limit)?, clock.clone()))
     }
 }
 
@@ -30,7 +29,7 @@ impl Engine for Leases {
     const NAME: &'static str = "Leased";
 
     fn limit(&self) -> u64 {
-        self.limit
+        self.limit()
     }
 
     #[inline(always)]
@@ -66,11 +65,11 @@ impl Engine for Leases {
     }
 
     fn snapshot(&self, now_ns: u64) -> Snapshot {
-        let remaining = self.held(now_ns).units.min(self.limit);
+        let remaining = self.held(now_ns).units.min(self.limit());
         Snapshot {
-            limit: self.limit,
+            limit: self.limit(),
             remaining,
-            reset_after: match remaining == self.limit {
+            reset_after: match remaining == self.limit() {
                 true => Duration::ZERO,
                 false => Duration::MAX,
             },
@@ -100,7 +99,7 @@ impl Engine for Leases {
     }
 
     fn describe(&self, fields: &mut fmt::DebugStruct<'_, '_>) {
-        fields.field("limit", &self.limit);
+        fields.field("limit", &self.limit());
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
@@ -126,6 +125,11 @@ impl Exports for Leases {
 }
 
 /// Whether a lease could have made a difference.
+/// Returns the limit if a lease can be as large.
+pub(super) fn checked(limit: u64) -> Result<u64, QuotaError> {
+    QuotaError::in_range("a limit", limit, 1, MAX_UNITS)
+}
+
 fn is_short(verdict: &Verdict) -> bool {
     verdict.is_err_and(|denied| !denied.is_never())
 }
@@ -135,17 +139,23 @@ impl Leases {
     #[inline(never)]
     fn take_slowly(&self, now_ns: u64, n: u64, door: impl Fn() -> Verdict) -> Verdict {
         if let Err(denied) = door() {
-            self.note_refused(n.min(self.limit));
+            self.note_refused(n.min(self.limit()));
             return Err(denied);
         }
         self.decide(now_ns, Units(n))
     }
 
     /// Takes `n` units of the first lease, of both, or none.
-    fn take_from_both(&self, now_ns: u64, n: u64) -> Verdict {
-        if n > self.limit {
-            return Err(Denied::never(n, self.limit));
+    fn fits(&self, n: u64) -> Verdict {
+        let limit = self.limit();
+        if n > limit {
+            return Err(Denied::never(n, limit));
         }
+        Ok(())
+    }
+
+    fn take_from_both(&self, now_ns: u64, n: u64) -> Verdict {
+        self.fits(n)?;
         match self.spend(now_ns, n, n) {
             Some(_) => Ok(()),
             None => Err(self.denied(now_ns)),
@@ -154,9 +164,7 @@ impl Leases {
 
     /// Whether `n` units could be taken after `ahead` more.
     fn ask(&self, now_ns: u64, ahead: u128, n: u64) -> Verdict {
-        if n > self.limit {
-            return Err(Denied::never(n, self.limit));
-        }
+        self.fits(n)?;
         if ahead + u128::from(n) <= u128::from(self.held(now_ns).units) {
             return Ok(());
         }

@@ -1,7 +1,9 @@
 //! The side of a limiter that fills it.
 
 use super::Leased;
+use super::engine::checked;
 use crate::clock::Timestamp;
+use crate::quota::QuotaError;
 use core::task::Waker;
 
 /// The side of a [`Leased`] limiter through which tokens are supplied.
@@ -139,6 +141,29 @@ impl<'a> Filler<'a> {
     pub fn cut_off(self) {
         let _change = self.0.queue.change(self.0);
         self.0.engine.cut_off();
+    }
+
+    /// Replaces the largest request that the limiter admits.
+    ///
+    /// Leases that are held stay. Waiters for more than that are refused with [`Denied::is_never`](crate::Denied::is_never).
+    ///
+    /// ```
+    /// # use flowgate::{Leased, ManualClock};
+    /// let limiter = Leased::builder(100).clock(ManualClock::new()).build()?;
+    /// limiter.filler().set_limit(500)?;
+    /// assert!(!limiter.try_acquire_n(500).unwrap_err().is_never());
+    /// assert!(limiter.filler().set_limit(0).is_err());
+    /// # Ok::<(), flowgate::QuotaError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuotaError`] if `limit` is not 1 to 4,194,303. Nothing is changed then.
+    pub fn set_limit(self, limit: u64) -> Result<(), QuotaError> {
+        let limit = checked(limit)?;
+        let _change = self.0.queue.reconfigure(self.0);
+        self.0.engine.set_limit(limit);
+        Ok(())
     }
 
     /// Returns the units that are left, and until when.

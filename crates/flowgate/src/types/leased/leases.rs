@@ -11,6 +11,7 @@
 //! | `origin_ns` | every decision | a lease beyond the range of the word | `books`; only while the word is empty |
 //! | `second_units` | decisions that find too little | a change of the second lease | `books` |
 //! | `denied_until_ns` | refusals | the filler | none: one word |
+//! | `limit` | requests that are not admitted by the first lease | the filler | none: one word |
 //! | `refused`, `largest` | the filler | refusals | none: counts |
 //! | `books` | decisions that find too little; refunds; the filler | the same | itself; taken after the queue's lock |
 //!
@@ -50,7 +51,7 @@ pub struct Leases {
     /// The largest request among that.
     largest: AtomicU64,
     /// The most units that one request can take.
-    pub(super) limit: u64,
+    limit: AtomicU64,
     /// The clock of the limiter.
     pub(super) clock: Clock,
     books: Lock<Books>,
@@ -110,7 +111,7 @@ impl Leases {
             denied_until_ns: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             largest: AtomicU64::new(0),
-            limit,
+            limit: AtomicU64::new(limit),
             clock,
             books: Lock::new(Books {
                 first_units: 0,
@@ -122,6 +123,16 @@ impl Leases {
                 watch: None,
             }),
         }
+    }
+
+    /// Returns the largest request.
+    pub(super) fn limit(&self) -> u64 {
+        // Relaxed: no other memory depends on it.
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Spends `n` units of the first lease, if no waiter comes first and the filler need not be woken.

@@ -254,6 +254,25 @@ fn c2_a_request_above_the_limit_is_never_granted() {
 }
 
 #[test]
+fn c2_another_limit_holds_for_requests_and_waiters_from_then_on() {
+    let time = ManualClock::new();
+    let limiter = leased(&time, 10);
+    limiter.filler().grant(8, tick(10));
+    let mut wait = Task::start(limiter.acquire().n(9));
+    let mut small = Task::start(limiter.acquire().n(5));
+    limiter.filler().set_limit(5).expect("in range");
+    assert!(wait.run() && small.run(), "one can never be granted");
+    assert!(wait.denied().expect("an answer").is_never());
+    assert!(small.granted().is_some());
+    assert!(limiter.try_acquire_n(6).unwrap_err().is_never());
+    limiter.filler().set_limit(20).expect("in range");
+    limiter.filler().grant(20, tick(10));
+    assert!(limiter.try_acquire_n(20).is_ok());
+    assert!(limiter.filler().set_limit(1 << 22).is_err());
+    assert_eq!(limiter.snapshot().limit, 20);
+}
+
+#[test]
 fn c5_a_refund_goes_back_into_the_current_lease_and_no_further() {
     let time = ManualClock::new();
     let limiter = leased(&time, 100);
