@@ -17,9 +17,12 @@ Exit codes of all subcommands:
        verify: the limiter does not match --expect, or has a defect of
        --fail-on
        simulate: no number keeps --suggest
+       find: no load keeps --slo
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect
+       find: no result within --within or --max-requests
   5    load: more requests failed than --max-errors allows
+       find: the server was lost, or did not recover
   130  stopped by Ctrl-C or SIGTERM; serve and decide then
        exit with 0"
     };
@@ -41,8 +44,10 @@ pub(crate) enum Exit {
     RateMissed,
     /// More requests failed than allowed.
     TooManyErrors,
-    /// There were too few responses to decide about `--expect`.
+    /// There were too few responses to decide about `--expect`, or too little time for a search.
     Undecided,
+    /// The server was lost.
+    ServerFailed,
     /// Ctrl-C or SIGTERM stopped the command.
     Interrupted,
 }
@@ -55,7 +60,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::GateFailed => 3,
             Exit::RateMissed | Exit::Undecided => 4,
-            Exit::TooManyErrors => 5,
+            Exit::TooManyErrors | Exit::ServerFailed => 5,
             // 128 + SIGINT, as a shell reports it.
             Exit::Interrupted => 130,
         })

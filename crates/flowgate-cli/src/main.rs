@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Some(Subcommand::Load(load)) => subcommand::load::run(*load),
         Some(Subcommand::Pace(pace)) => subcommand::pace::run(pace),
         Some(Subcommand::Report(report)) => subcommand::report::run(report),
+        Some(Subcommand::Find(find)) => subcommand::find::run(*find),
         Some(Subcommand::Verify(verify)) => subcommand::verify::run(*verify),
         Some(Subcommand::Simulate(simulate)) => subcommand::simulate::run(*simulate),
         #[cfg(feature = "decide")]

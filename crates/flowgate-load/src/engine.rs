@@ -26,6 +26,7 @@ use tokio::time::timeout;
 use crate::connection::{ConnectOptions, Connector, Peer, TlsError, Via};
 use crate::event::Batch;
 use crate::failure::Failure;
+use crate::find::blocks::Blocks;
 use crate::measurement::Measurement;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
 use crate::progress::Progress;
@@ -138,7 +139,7 @@ pub fn run_watched(
     stop: &Stop,
     watch: impl FnMut(&Progress),
 ) -> Result<Report, RunError> {
-    perform(plan, stop, watch, None)
+    carry_out(plan, stop, None, None, watch).map(|(report, _)| report)
 }
 
 /// Runs a plan like [`run_watched`], and passes each request to `log`.
@@ -167,15 +168,27 @@ pub fn run_logged(
     watch: impl FnMut(&Progress),
     log: &RequestLog,
 ) -> Result<Report, RunError> {
-    perform(plan, stop, watch, Some(log))
+    carry_out(plan, stop, None, Some(log), watch).map(|(report, _)| report)
 }
 
-fn perform(
+/// Runs a plan like [`run_watched`], and also counts in `blocks`.
+pub(crate) fn run_in_blocks(
     plan: Plan,
     stop: &Stop,
+    blocks: Blocks,
     watch: impl FnMut(&Progress),
+) -> Result<(Report, Blocks), RunError> {
+    let (report, blocks) = carry_out(plan, stop, Some(blocks), None, watch)?;
+    Ok((report, blocks.expect("a measurement keeps its blocks")))
+}
+
+fn carry_out(
+    plan: Plan,
+    stop: &Stop,
+    blocks: Option<Blocks>,
     log: Option<&RequestLog>,
-) -> Result<Report, RunError> {
+    watch: impl FnMut(&Progress),
+) -> Result<(Report, Option<Blocks>), RunError> {
     let plan = Arc::new(plan);
     let first = one_host(&plan)?;
     let connector = Connector::new(first, &plan.connect).map_err(RunError::Tls)?;
@@ -188,6 +201,7 @@ fn perform(
         ..plan.pace.asked()
     };
     let mut measurement = Measurement::new(&plan.pace, &asked, threads);
+    measurement.blocks = blocks;
     let (shards, warmth) = (launched.shards, launched.warmth);
     let provenance = Provenance::now();
     count_while_sending(&plan, launched.starts, &mut measurement, watch, log)?;
@@ -198,7 +212,7 @@ fn perform(
         .sum();
 
     let [lag, response, service] = measurement.durations().map(|durations| durations.spread());
-    Ok(Report {
+    let report = Report {
         target: in_words(&plan.targets),
         own_origin: plan.own_origin,
         asked,
@@ -221,7 +235,8 @@ fn perform(
         counts: measurement.counts,
         is_interrupted: stop.is_stopped(),
         provenance,
-    })
+    };
+    Ok((report, measurement.blocks))
 }
 
 /// Threads that are warm and wait for the start.

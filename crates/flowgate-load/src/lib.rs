@@ -46,6 +46,7 @@ mod dispatcher;
 mod engine;
 mod event;
 mod failure;
+pub mod find;
 mod measurement;
 mod origin;
 mod pacer;

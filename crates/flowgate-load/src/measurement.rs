@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::counts::RequestCounts;
 use crate::event::{Batch, Event, Outcome};
 use crate::failure::Failure;
+use crate::find::blocks::Blocks;
 use crate::pacing::Sends;
 use crate::plan::Pace;
 use crate::progress::Progress;
@@ -46,6 +47,8 @@ pub(crate) struct Measurement {
     max_error_share: f64,
     pub(crate) sends: Sends,
     pub(crate) longest_queued: Duration,
+    /// The same counts in parts, for a search.
+    pub(crate) blocks: Option<Blocks>,
     lag: Durations,
     response: Durations,
     service: Durations,
@@ -108,6 +111,7 @@ impl Measurement {
             max_error_share: asked.max_error_share,
             sends: Sends::new(asked.mode, asked.window),
             longest_queued: Duration::ZERO,
+            blocks: None,
             lag: Durations::new(),
             response: Durations::new(),
             service: Durations::new(),
@@ -189,6 +193,9 @@ impl Measurement {
             None => self.counts.unsent += 1,
         }
         self.last_done_ns = self.last_done_ns.max(done_ns);
+        if let Some(blocks) = &mut self.blocks {
+            blocks.over(scheduled_ns, done_ns, outcome);
+        }
         let is_timed = match outcome {
             Outcome::Answered { status, bytes } => {
                 let before = self.counts.statuses;

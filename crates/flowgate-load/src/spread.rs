@@ -144,6 +144,16 @@ impl Durations {
         self.0.len()
     }
 
+    /// Returns the durations in nanoseconds, each with the number of those up to it.
+    pub(crate) fn cumulative(&self) -> Vec<(u64, u64)> {
+        let recorded = self.0.iter_recorded();
+        let counted = recorded.scan(0, |up_to, step| {
+            *up_to += step.count_since_last_iteration();
+            Some((step.value_iterated_to(), *up_to))
+        });
+        counted.collect()
+    }
+
     pub(crate) fn reset(&mut self) {
         self.0.reset();
     }

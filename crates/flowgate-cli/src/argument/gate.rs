@@ -161,7 +161,8 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     }
 }
 
-fn read_time(text: &str) -> Result<f64, String> {
+/// Parses a time with a unit, such as `50ms`, in nanoseconds.
+pub(super) fn read_time(text: &str) -> Result<f64, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());

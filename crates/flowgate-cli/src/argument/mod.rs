@@ -14,4 +14,5 @@ mod plan;
 pub(crate) mod profile;
 pub(crate) mod rate;
 pub(crate) mod request;
+pub(crate) mod slo;
 pub(crate) mod url;

@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 #[cfg(feature = "decide")]
 pub(crate) mod decide;
+pub(crate) mod find;
 #[cfg(feature = "fleet")]
 pub(crate) mod fleet;
 pub(crate) mod load;
@@ -28,6 +29,8 @@ Examples:
       Never send two requests within 500 ms.
   flowgate verify http://127.0.0.1:8080/ --expect '100/s burst 20'
       Detect what a server's rate limiter really admits, and compare.
+  flowgate find http://127.0.0.1:8080/ --slo 'p99<50ms'
+      Search for the highest rate at which a server keeps its objective.
   flowgate simulate --limiter 'token 100/s burst 20' --arrivals 'poisson 150/s'
       Show what a limit does to traffic, without sending any.
   cat urls.txt | flowgate pace 2/s | xargs -n1 curl -sO
@@ -59,6 +62,7 @@ pub(crate) enum Subcommand {
     Load(Box<load::Load>),
     Pace(pace::Pace),
     Report(report::Report),
+    Find(Box<find::Find>),
     Verify(Box<verify::Verify>),
     Serve(serve::Serve),
     #[cfg(feature = "decide")]

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "decide")]
 mod decide;
+mod find;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod load;

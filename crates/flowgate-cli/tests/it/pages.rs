@@ -16,7 +16,7 @@ pub fn page(name: &str) -> String {
 #[test]
 fn each_flag_is_on_the_page_of_its_subcommand() {
     for subcommand in [
-        "load", "pace", "serve", "decide", "verify", "report", "simulate",
+        "load", "pace", "serve", "decide", "find", "verify", "report", "simulate",
     ] {
         let (_, help, _) = run(&[subcommand, "-h"]);
         let page = page(&format!("{subcommand}.md"));

@@ -6,6 +6,7 @@
 //! ```
 
 mod figure;
+mod found;
 mod limiter;
 mod run;
 mod summary;
@@ -13,6 +14,7 @@ mod summary;
 use std::borrow::Borrow;
 use std::fmt::Display;
 
+pub use found::finding_page;
 pub use limiter::limiter_page;
 
 use crate::report::Report;
