@@ -139,18 +139,7 @@ pub fn run_watched(
     stop: &Stop,
     watch: impl FnMut(&Progress),
 ) -> Result<Report, RunError> {
-    perform(plan, stop, None, watch, None).map(|(report, _)| report)
-}
-
-/// Runs a plan like [`run_watched`], and also counts in `blocks`.
-pub(crate) fn run_in_blocks(
-    plan: Plan,
-    stop: &Stop,
-    blocks: Blocks,
-    watch: impl FnMut(&Progress),
-) -> Result<(Report, Blocks), RunError> {
-    let (report, blocks) = perform(plan, stop, Some(blocks), watch, None)?;
-    Ok((report, blocks.expect("a measurement keeps its blocks")))
+    carry_out(plan, stop, None, None, watch).map(|(report, _)| report)
 }
 
 /// Runs a plan like [`run_watched`], and passes each request to `log`.
@@ -179,15 +168,26 @@ pub fn run_logged(
     watch: impl FnMut(&Progress),
     log: &RequestLog,
 ) -> Result<Report, RunError> {
-    perform(plan, stop, None, watch, Some(log)).map(|(report, _)| report)
+    carry_out(plan, stop, None, Some(log), watch).map(|(report, _)| report)
 }
 
-fn perform(
+/// Runs a plan like [`run_watched`], and also counts in `blocks`.
+pub(crate) fn run_in_blocks(
+    plan: Plan,
+    stop: &Stop,
+    blocks: Blocks,
+    watch: impl FnMut(&Progress),
+) -> Result<(Report, Blocks), RunError> {
+    let (report, blocks) = carry_out(plan, stop, Some(blocks), None, watch)?;
+    Ok((report, blocks.expect("a measurement keeps its blocks")))
+}
+
+fn carry_out(
     plan: Plan,
     stop: &Stop,
     blocks: Option<Blocks>,
-    watch: impl FnMut(&Progress),
     log: Option<&RequestLog>,
+    watch: impl FnMut(&Progress),
 ) -> Result<(Report, Option<Blocks>), RunError> {
     let plan = Arc::new(plan);
     let first = one_host(&plan)?;
