@@ -41,7 +41,7 @@ pub enum Door {
     ///
     /// Its connections are bounded by themselves, and it answers until the last client of the other doors is gone.
     Admin,
-    /// gRPC over HTTP/2: Envoy's rate limit service, health and reflection.
+    /// gRPC over HTTP/2: Envoy's rate limit services, health and reflection.
     Grpc,
 }
 

@@ -381,8 +381,7 @@ impl Division {
         let before = i128::from(self.interval_s);
         self.interval_s = interval_of(&self.quota);
         let now = i128::from(self.interval_s);
-        let rescaled = |parts: i128| parts / before * now;
-        self.reserve = rescaled(self.reserve);
+        self.reserve = self.reserve / before * now;
         for share in self.shares.values_mut() {
             share.tokens = 0;
             share.demand = (i128::from(share.demand) * now / before).min(u32::MAX.into()) as u64;

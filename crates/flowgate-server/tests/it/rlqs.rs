@@ -22,8 +22,19 @@ const STREAM: &str =
 const REPORTS: &str = "envoy.service.rate_limit_quota.v3.RateLimitQuotaUsageReports";
 const RESPONSE: &str = "envoy.service.rate_limit_quota.v3.RateLimitQuotaResponse";
 
+/// A report about buckets that are new.
 fn report(domain: &str, buckets: &[Value]) -> Vec<u8> {
-    let usage = |bucket: &Value| value!({ "bucketId": { "bucket": bucket }, "timeElapsed": "5s", "numRequestsDenied": "7" });
+    report_after("0s", domain, buckets)
+}
+
+fn report_after(elapsed: &str, domain: &str, buckets: &[Value]) -> Vec<u8> {
+    let usage = |bucket: &Value| {
+        value!({
+            "bucketId": { "bucket": bucket },
+            "timeElapsed": elapsed,
+            "numRequestsDenied": "7",
+        })
+    };
     let usages: Vec<_> = buckets.iter().map(usage).collect();
     let reports = value!({ "domain": domain, "bucketQuotaUsages": usages });
     framed(&bytes(REPORTS, reports))
@@ -81,10 +92,13 @@ fn a_bucket_gets_the_part_of_the_limit_that_matches_it() {
     // The parts are held until they expire, although the stream has ended.
     let other = stream(&server, &[report("edge", &[search()])]);
     assert_eq!(actions(&other), [assigned(search(), blanket("DENY_ALL"))]);
+    // An Envoy that comes back goes on with its own.
+    let back = stream(&server, &[report_after("5s", "edge", &[search()])]);
+    assert_eq!((back.status, actions(&back)), (Some(0), Vec::new()));
 
     let page = server.admin("/metrics");
     for line in [
-        "flowgate_rlqs_requests_total{rule=\"edge.service_search\",result=\"denied\"} 21",
+        "flowgate_rlqs_requests_total{rule=\"edge.service_search\",result=\"denied\"} 28",
         "flowgate_rlqs_requests_total{rule=\"edge.service_search\",result=\"allowed\"} 0",
         "flowgate_rlqs_unassigned_allowed_total{rule=\"edge.service_search.user\"} 0",
         "flowgate_rlqs_unanswered_buckets_total 1",
@@ -124,19 +138,16 @@ fn a_limit_that_envoys_decide_is_refused_to_requests() {
 #[test]
 fn a_wrong_report_ends_the_stream_with_what_is_wrong() {
     let server = Running::new(LIMITS, |server| server);
-    let search = value!({ "service": "search" });
+    let search = &[value!({ "service": "search" })];
     let long = "x".repeat(256 << 10);
     for (reports, status, what) in [
         (
-            vec![report("", &[search.clone()])],
+            vec![report("", search)],
             3,
             "the first report has no domain",
         ),
         (
-            vec![
-                report("edge", &[search.clone()]),
-                report("other", &[search.clone()]),
-            ],
+            vec![report("edge", search), report("other", search)],
             3,
             "a stream has one domain; open another stream",
         ),
@@ -154,7 +165,7 @@ fn a_wrong_report_ends_the_stream_with_what_is_wrong() {
     }
     // A value of an end user that is too long ends no stream.
     let long = value!({ "service": "x".repeat(5 << 10) });
-    let reply = stream(&server, &[report("edge", &[long, search])]);
+    let reply = stream(&server, &[report("edge", &[long, search[0].clone()])]);
     assert_eq!((reply.status, actions(&reply).len()), (Some(0), 1));
 }
 
