@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The core of the server that is measured, and the core of its clients and its store.
+/// The core of the server, and the core of its clients and its store.
 #[derive(Clone, Copy, Debug)]
 pub struct Cores {
     pub server: usize,

@@ -416,6 +416,68 @@ fn a_certificate_is_read_again_when_its_files_change() {
     assert!(error.contains("--key"), "{error}");
 }
 
+/// Asks once about a user, as envoyproxy/ratelimit is asked. Returns the first line of the answer.
+#[cfg(unix)]
+fn ask_as_envoy(server: &Server) -> String {
+    let body = r#"{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"a-name"}]}]}"#;
+    let length = body.len();
+    let head = format!(
+        "POST /json HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(&server.http).unwrap();
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_difference_from_another_server_is_a_line_without_the_key() {
+    let old = Limits::new("old", &GOOD.replace("3/day", "1/day"));
+    let new = Limits::new("new", GOOD);
+    let old = Server::new(&old.0);
+    let url = format!("http://{}", old.http);
+    let server = Server::with(&new.0, &["--shadow", &url]);
+    // The other server refuses the second, and clients are answered by this one.
+    for _ in 0..2 {
+        assert_eq!(ask_as_envoy(&server), "HTTP/1.1 200 OK");
+    }
+    let differs =
+        "1 different, 0 without an answer, 0 skipped; api.user: here OK, there OVER_LIMIT";
+    let line = (0..3)
+        .map(|_| server.line())
+        .find(|line| line.ends_with(differs));
+    assert!(line.is_some_and(|line| !line.contains("a-name")));
+    drop(old);
+    ask_as_envoy(&server);
+    let line = server.line();
+    assert!(line.contains("1 different, 1 without an answer"), "{line}");
+
+    let (code, _, error) = run(&["decide", new.path(), "--shadow", "old:8080"]);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("write http://HOST:PORT"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn each_line_of_a_log_is_json_without_keys() {
+    let file = Limits::new("log", GOOD);
+    let server = Server::with(&file.0, &["--log", "json", "--log-level", "debug"]);
+    assert_eq!(ask_as_envoy(&server), "HTTP/1.1 200 OK");
+    let mut spans = Vec::new();
+    while spans.last() != Some(&"request".to_owned()) {
+        let line = server.line();
+        assert!(!line.contains("a-name"), "{line}");
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if let Some(name) = value["span"]["name"].as_str() {
+            assert!(value["fields"]["time.busy"].is_string(), "{line}");
+            spans.push(name.to_owned());
+        }
+    }
+    assert_eq!(spans, ["decision", "request"]);
+}
+
 /// Two servers, one store: together they admit the limit. When it is away, each admits its part, and then says so.
 #[cfg(all(unix, feature = "fleet"))]
 #[test]

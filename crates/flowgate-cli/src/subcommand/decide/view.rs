@@ -44,7 +44,7 @@ pub(super) async fn show(viewer: DecideViewer, doors: String, last: Arc<Mutex<St
     }
 }
 
-/// What is shown at one look.
+/// The numbers of one look.
 struct Sight<'a> {
     /// Since the server began.
     time: Duration,
