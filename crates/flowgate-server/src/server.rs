@@ -269,7 +269,8 @@ async fn serve(
     site: &Arc<Site>,
     mut ending: watch::Receiver<()>,
 ) -> bool {
-    let services = Services::new(site, &ending);
+    // A request clones one reference.
+    let services = Arc::new(Services::new(site, &ending));
     let ended = async move { _ = ending.changed().await };
     match door {
         Door::Http | Door::Admin => {
@@ -287,7 +288,7 @@ async fn serve(
         }
         Door::Grpc => {
             let answer = move |request, running: Running| {
-                let services = services.clone();
+                let services = Arc::clone(&services);
                 let span = span(door, &request);
                 let answer = async move {
                     let reply = services.answer(request, &running).await;

@@ -31,7 +31,6 @@ use tonic::{Code, Status, Streaming};
 const MAX_SMALL_MESSAGE: usize = 4 << 10;
 
 /// The services of one connection.
-#[derive(Clone)]
 pub(crate) struct Services {
     site: Arc<Site>,
     /// Its sender is dropped when the server ends.

@@ -56,6 +56,8 @@ impl Talk {
     async fn answer(&mut self, limits: &DecideLimits, password: Option<&Token>) -> Next {
         const MOST: usize = 64;
         let mut begin = 0;
+        // Once for all commands that have arrived.
+        let mut words: [&[u8]; MOST + 1] = [&[]; MOST + 1];
         let next = loop {
             if self.replies.bytes.len() > MAX_UNREAD {
                 break Next::Write;
@@ -69,7 +71,6 @@ impl Talk {
                     break Next::Close;
                 }
                 Parsed::Command(length) => {
-                    let mut words: [&[u8]; MOST + 1] = [&[]; MOST + 1];
                     for (word, place) in words.iter_mut().zip(&self.words) {
                         *word = &input[place.clone()];
                     }
