@@ -5,6 +5,8 @@ use std::ops::Index;
 
 /// Keys below this are indexes, if the traffic has that many.
 const MOST_INDEXES: u64 = 1 << 24;
+/// The counts of fewer keys are in the processor's caches (2 MiB).
+const MANY: usize = 1 << 16;
 /// The most other keys that are counted one by one.
 const MOST_OTHERS: usize = 1 << 22;
 
@@ -65,6 +67,17 @@ impl KeyTable {
             return self.new_entry(key);
         }
         &mut self.indexes[index]
+    }
+
+    /// Reads the counts of `keys` ahead, so that the processor has them when they change. This matters only if there are many.
+    pub(crate) fn prefetch(&self, keys: &[u64]) {
+        if self.indexes.len() < MANY {
+            return;
+        }
+        let counts = keys
+            .iter()
+            .filter_map(|key| self.indexes.get(*key as usize));
+        std::hint::black_box(counts.fold(0, |read, counts| read ^ counts.attempts));
     }
 
     /// The counts of `key`, which has no index yet, or will have none.

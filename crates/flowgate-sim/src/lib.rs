@@ -3,7 +3,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc(html_root_url = "https://docs.rs/flowgate-sim/0.1.0")]
 
-mod agenda;
 mod bound;
 mod distribution;
 mod error;

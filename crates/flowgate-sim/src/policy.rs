@@ -119,6 +119,11 @@ pub trait AdmissionPolicy {
     /// Decides on a request.
     fn decide(&mut self, request: &Request) -> AdmissionDecision;
 
+    /// Learns the keys of some of the next requests. It decides nothing, but may read memory ahead (default: nothing).
+    fn expect(&self, keys: &[u64]) {
+        let _ = keys;
+    }
+
     /// Takes back what an admitted request held. It is over after `took`, served or not.
     fn finished(&mut self, request: &Request, held: Held, took: Duration, is_served: bool) {
         let _ = (request, held, took, is_served);
@@ -424,6 +429,12 @@ impl AdmissionPolicy for LimiterPolicy {
         }
         let patience = request.patience.unwrap_or(longest).min(longest);
         AdmissionDecision::Wait(self.acquire(request, patience))
+    }
+
+    fn expect(&self, keys: &[u64]) {
+        if let AnyLimiter::Keyed(limits) = &self.limiter {
+            limits.prefetch(keys);
+        }
     }
 
     fn finished(&mut self, _: &Request, held: Held, _: Duration, is_served: bool) {

@@ -9,6 +9,7 @@
 //! The clock is moved to the next time at which anything happens: an event, the end of a service, or a waiter of a limiter that
 //! asked to be woken. Waiters come first, in the order in which their wakers were woken; then the server; then the events.
 
+mod calendar;
 mod operations;
 mod source;
 mod wakers;
@@ -19,7 +20,6 @@ use std::time::Duration;
 
 use flowgate::{ManualClock, Timestamp};
 
-use crate::agenda::Agenda;
 use crate::key_table::KeyTable;
 use crate::outcome::{Latency, OutcomeCounts, RunHash, RunOutcome, StopReason, TimeSlot};
 use crate::policy::{AdmissionDecision, AdmissionPolicy, Held};
@@ -29,6 +29,7 @@ use crate::simulation::{RunProgress, Simulation};
 use crate::time::{earlier, nanos};
 use crate::traffic::Arrivals;
 use crate::windows::Windows;
+use calendar::Calendar;
 use operations::{Operation, Operations, Ticket};
 use source::Source;
 use wakers::Wakers;
@@ -61,7 +62,7 @@ pub(crate) struct Run<'a, P> {
     simulation: &'a Simulation,
     time: ManualClock,
     policy: P,
-    agenda: Agenda<Event>,
+    calendar: Calendar<Event>,
     server: Option<Running>,
     delay_ns: u64,
     sources: Vec<Source<'a>>,
@@ -106,7 +107,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         Self {
             simulation,
             time,
-            agenda: Agenda::new(),
+            calendar: Calendar::new(),
             server: server.map(|server| Running::new(server, &simulation.faults)),
             delay_ns: server.map_or(0, |server| nanos(server.delay)),
             sources: sources.collect(),
@@ -144,10 +145,9 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             self.advance(at_ns);
             self.poll_woken();
             self.run_server();
-            while self.agenda.next_ns() == Some(at_ns) && self.stopped.is_none() {
-                let Some((_, event)) = self.agenda.pop() else {
-                    break;
-                };
+            while self.stopped.is_none()
+                && let Some(event) = self.calendar.pop_at(at_ns)
+            {
                 if !matches!(event, Event::Deadline(_) | Event::Timeout { .. }) {
                     ended_ns = at_ns;
                 }
@@ -202,12 +202,12 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
                 continue;
             };
             for _ in 0..*users {
-                if self.agenda.len() >= self.simulation.max_pending {
+                if self.calendar.len() >= self.simulation.max_pending {
                     self.stopped = Some(StopReason::Pending);
                     return;
                 }
                 let think_ns = think.draw(&mut source.clients);
-                self.agenda.enter(think_ns, Event::Thought(index));
+                self.calendar.enter(think_ns, Event::Thought(index));
             }
         }
     }
@@ -220,7 +220,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             _ => self.time.next_wake().map(Timestamp::as_nanos),
         };
         let served_ns = self.server.as_ref().and_then(Running::next_ns);
-        earlier(self.agenda.next_ns(), earlier(woken_ns, served_ns))
+        earlier(self.calendar.next_ns(), earlier(woken_ns, served_ns))
             .map(|at_ns| at_ns.max(self.now_ns))
     }
 
@@ -274,7 +274,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             self.stopped = Some(StopReason::Events);
         } else if interrupt.is_some_and(|interrupt| interrupt.load(Ordering::Relaxed)) {
             self.stopped = Some(StopReason::Interrupted);
-        } else if self.agenda.len() > simulation.max_pending {
+        } else if self.calendar.len() > simulation.max_pending {
             self.stopped = Some(StopReason::Pending);
         }
     }
@@ -303,7 +303,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         if let Some(at_ns) = at_ns.filter(|at_ns| *at_ns < self.duration_ns) {
             // Records may go backward; the run does not.
             let at_ns = at_ns.max(self.now_ns);
-            self.agenda.enter(at_ns, Event::Arrival(source));
+            self.calendar.enter(at_ns, Event::Arrival(source));
         }
     }
 
@@ -313,6 +313,10 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             return;
         }
         let source = &mut self.sources[index as usize];
+        if let Some(keys) = source.look_ahead() {
+            self.keys.prefetch(keys);
+            self.policy.expect(keys);
+        }
         let begun = source.begin();
         source.counts.operations += 1;
         let deadline_ns = match source.traffic.deadline {
@@ -328,7 +332,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             deadline_ns,
         ));
         if deadline_ns < u64::MAX {
-            self.agenda.enter(deadline_ns, Event::Deadline(ticket));
+            self.calendar.enter(deadline_ns, Event::Deadline(ticket));
         }
         self.attempt(ticket);
     }
@@ -354,7 +358,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
             if ends_ns < operation.deadline_ns {
                 let attempt = operation.attempt;
                 let timeout = Event::Timeout { ticket, attempt };
-                self.agenda.enter(ends_ns, timeout);
+                self.calendar.enter(ends_ns, timeout);
             }
         }
         let request = operation.request(now_ns);
@@ -476,7 +480,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
                 0 => self.answer(slot),
                 delay_ns => {
                     let answer = Event::Answer(self.operations.ticket(slot));
-                    self.agenda.enter(now_ns.saturating_add(delay_ns), answer);
+                    self.calendar.enter(now_ns.saturating_add(delay_ns), answer);
                 }
             }
         }
@@ -562,7 +566,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
                 let again_ns = self.now_ns.saturating_add(backoff_ns);
                 if again_ns < operation.deadline_ns {
                     source.spend();
-                    self.agenda.enter(again_ns, Event::Attempt(ticket));
+                    self.calendar.enter(again_ns, Event::Attempt(ticket));
                     return;
                 }
             }
@@ -602,7 +606,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         let deadline_ns = next.deadline_ns;
         let next = self.operations.begin(next);
         if deadline_ns < u64::MAX {
-            self.agenda.enter(deadline_ns, Event::Deadline(next));
+            self.calendar.enter(deadline_ns, Event::Deadline(next));
         }
         self.retry_or_fail(next.slot, None);
     }
@@ -618,7 +622,7 @@ impl<'a, P: AdmissionPolicy> Run<'a, P> {
         if let Arrivals::Closed { think, .. } = &source.traffic.arrivals {
             let think_ns = think.draw(&mut source.clients);
             let at_ns = self.now_ns.saturating_add(think_ns);
-            self.agenda.enter(at_ns, Event::Thought(index));
+            self.calendar.enter(at_ns, Event::Thought(index));
         }
     }
 

@@ -8,6 +8,8 @@ use crate::outcome::{Latency, OutcomeCounts, SourceOutcome};
 use crate::random::{Entity, Random};
 use crate::traffic::{Arrivals, Recorded, Traffic};
 
+/// How many keys a source looks ahead: about as many lines as a processor core can request together.
+const AHEAD: usize = 16;
 /// The most retries that a budget saves up.
 const MOST_SAVED: f64 = 10.0;
 
@@ -15,6 +17,8 @@ pub(super) struct Source<'a> {
     pub(super) traffic: &'a Traffic,
     feed: Feed<'a>,
     keys: Random,
+    /// The keys of the next requests, as far as they have been looked at, the next one last.
+    ahead: Vec<u64>,
     pub(super) clients: Random,
     begun: u64,
     /// Retries that the budget has left.
@@ -48,6 +52,7 @@ impl<'a> Source<'a> {
                 Arrivals::Closed { .. } => Feed::Closed,
             },
             keys: Random::new(seed, Entity::Keys, index),
+            ahead: Vec::with_capacity(AHEAD),
             clients: Random::new(seed, Entity::Clients, index),
             begun: 0,
             budget: MOST_SAVED,
@@ -66,6 +71,26 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Looks at the keys of the next requests, if there is more than one key, and those that were seen before are used up.
+    pub(super) fn look_ahead(&mut self) -> Option<&[u64]> {
+        if !self.ahead.is_empty() {
+            return None;
+        }
+        match &self.feed {
+            Feed::Recorded(recorded) => {
+                let next = recorded.as_slice().iter().take(AHEAD);
+                self.ahead.extend(next.map(|next| next.key));
+            }
+            _ if self.traffic.keys.is_one() => return None,
+            _ => {
+                let keys = std::iter::repeat_with(|| self.traffic.keys.draw(&mut self.keys));
+                self.ahead.extend(keys.take(AHEAD));
+            }
+        }
+        self.ahead.reverse();
+        Some(&self.ahead)
+    }
+
     pub(super) fn begin(&mut self) -> Begun {
         let number = self.begun;
         self.begun += 1;
@@ -76,9 +101,13 @@ impl<'a> Source<'a> {
             Feed::Recorded(recorded) => recorded.next(),
             _ => None,
         };
+        let ahead = self.ahead.pop();
         let (key, cost) = match recorded {
             Some(next) => (next.key, next.cost),
-            None => (self.traffic.keys.draw(&mut self.keys), self.traffic.cost),
+            None => {
+                let key = ahead.unwrap_or_else(|| self.traffic.keys.draw(&mut self.keys));
+                (key, self.traffic.cost)
+            }
         };
         Begun { number, key, cost }
     }

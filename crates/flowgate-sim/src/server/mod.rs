@@ -5,6 +5,7 @@
 //!                └───▶ shared ───────▶ done        or all are served at the same time, slower the more there are
 //! ```
 
+mod agenda;
 mod condition;
 mod faults;
 mod running;

@@ -1,9 +1,9 @@
 //! Workers that serve one request each.
 
+use super::agenda::Agenda;
 use super::condition::Condition;
 use super::running::Serving;
 use super::{Job, Server};
-use crate::agenda::Agenda;
 
 #[derive(Debug)]
 pub(super) struct Workers {

@@ -146,6 +146,17 @@ impl ManualClock {
         alarms.ask(at.as_nanos(), waker, || self.now().as_nanos())
     }
 
+    /// See [`Clock::move_alarm`](crate::Clock::move_alarm).
+    pub(super) fn move_alarm(
+        &self,
+        alarm: Alarm,
+        at: Timestamp,
+        waker: impl FnOnce() -> Waker,
+    ) -> Alarm {
+        let alarms = &self.0.alarms;
+        alarms.move_to(alarm, at.as_nanos(), waker, || self.now().as_nanos())
+    }
+
     pub(super) fn latest(&self) -> Timestamp {
         // In this order: a value is stored in the other field before it is replaced here by an earlier one.
         let now_ns = self.0.now_ns.load(Ordering::Acquire);

@@ -289,6 +289,20 @@ impl Clock {
         }
     }
 
+    /// Returns an [`alarm`](Self::alarm) at `at`, in place of `alarm`, which wakes the same waiter. If `alarm` is still to come, it
+    /// is moved, and needs no other waker.
+    pub(crate) fn move_alarm(
+        &self,
+        alarm: Alarm,
+        at: Timestamp,
+        waker: impl FnOnce() -> Waker,
+    ) -> Alarm {
+        match &self.0 {
+            Kind::Manual(manual) => manual.move_alarm(alarm, at, waker),
+            _ => self.alarm(at, waker()),
+        }
+    }
+
     /// Returns whether both show the same time.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

@@ -8,7 +8,7 @@ use super::Keyed;
 use super::algorithm::KeyedAlgorithm;
 use super::entry::Place;
 use super::names::{AsKey, KeyNames};
-use super::table::Who;
+use super::table::{Table, Who};
 use crate::verdict::Denied;
 
 /// The number of keys whose lines are requested together. A processor core has room for about that many missing lines.
@@ -39,21 +39,48 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames, K: AsKey<N>> Each<'a, A, N, K> {
     #[inline(never)]
     fn ask(&mut self) {
         let table = &self.keyed.keys.table;
-        let is_large = table.lines() >= MANY_LINES;
+        let is_large = is_large(table);
         self.asked = if is_large { ASKED } else { 1 }.min(self.keys.len());
         let places = &mut self.places[ASKED - self.asked..];
         for (place, key) in places.iter_mut().zip(self.keys) {
             *place = table.who(key).place;
         }
         if is_large {
-            // One loop each, and short ones, so that the processor is ahead by as many requests as it can be.
-            for place in &*places {
-                table.request(place);
-            }
-            for place in &*places {
-                table.request_other(place);
-            }
+            request(table, places);
         }
+    }
+}
+
+/// Requests the lines of `keys`.
+pub(super) fn prefetch<A: KeyedAlgorithm, N: KeyNames, K: AsKey<N>>(
+    keyed: &Keyed<A, N>,
+    keys: &[K],
+) {
+    let table = &keyed.keys.table;
+    if !is_large(table) {
+        return;
+    }
+    for keys in keys.chunks(ASKED) {
+        let mut places = [Place::NOWHERE; ASKED];
+        for (place, key) in places.iter_mut().zip(keys) {
+            *place = table.who(key).place;
+        }
+        request(table, &places[..keys.len()]);
+    }
+}
+
+fn is_large<N: KeyNames>(table: &Table<N>) -> bool {
+    table.lines() >= MANY_LINES
+}
+
+/// Requests the lines of `places`.
+fn request<N: KeyNames>(table: &Table<N>, places: &[Place]) {
+    // One loop each, and short ones, so that the processor is ahead by as many requests as it can be.
+    for place in places {
+        table.request(place);
+    }
+    for place in places {
+        table.request_other(place);
     }
 }
 

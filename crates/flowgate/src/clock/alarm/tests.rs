@@ -89,6 +89,33 @@ fn manual() -> (ManualClock, Clock, Journal) {
 }
 
 #[test]
+fn an_alarm_that_is_moved_rings_once_at_its_last_time() {
+    let (time, clock, journal) = manual();
+    let first = clock.alarm(at(10), journal.waker(0));
+    let _other = clock.alarm(at(20), journal.waker(1));
+    let later = clock.move_alarm(first, at(20), || unreachable!("it has a waker"));
+    time.set(at(19));
+    assert_eq!(
+        (journal.names(), time.next_wake()),
+        (Vec::new(), Some(at(20)))
+    );
+    time.set(at(20));
+    assert_eq!(journal.names(), [1, 0], "as if it had been asked for again");
+
+    let again = clock.move_alarm(later, at(30), || journal.waker(2));
+    let sooner = clock.move_alarm(again, at(25), || unreachable!("it has a waker"));
+    time.set(at(25));
+    assert_eq!(journal.names(), [1, 0, 2]);
+    let past = clock.move_alarm(sooner, at(25), || journal.waker(3));
+    assert_eq!(journal.names(), [1, 0, 2, 3], "its time has come already");
+    assert!(!is_set(&past));
+
+    drop(clock.move_alarm(past, at(40), || journal.waker(4)));
+    time.set(Timestamp::MAX);
+    assert_eq!(journal.names(), [1, 0, 2, 3]);
+}
+
+#[test]
 fn a_manual_clock_wakes_in_order_before_it_has_moved_on() {
     let (time, clock, journal) = manual();
     let alarms: Vec<_> = [(0, 30), (1, 10), (2, 20), (3, 10), (4, 31)]

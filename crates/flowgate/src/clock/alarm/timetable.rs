@@ -6,17 +6,23 @@ use core::task::Waker;
 /// The timetable neither wakes nor drops a waker that it hands out. Its owner does so after releasing the lock that guards it,
 /// because both run foreign code.
 ///
-/// It is a binary heap, in which each waker knows its position. Deadlines mostly come in order, and then an entry moves no
-/// other one.
+/// Deadlines mostly come in order. An entry that is not earlier than the last one of a list goes to its end, and leaves it from
+/// anywhere: both cost the same however many there are. The other entries are in a binary heap, in which each waker knows its
+/// position.
 ///
 /// ```text
-///   entries   0 ─┬─ 1 ─┬─ 3        no entry is earlier than the one before it on its path
+///   list      first ── · ── · ── last     by time
+///
+///   entries   0 ─┬─ 1 ─┬─ 3               no entry is earlier than the one before it on its path
 ///                │     ╰─ 4
-///                ╰─ 2              entry.place ──▶ places[..].position
+///                ╰─ 2                     entry.place ──▶ places[..].position
 /// ```
 #[derive(Debug)]
 pub(super) struct Timetable {
     entries: Vec<Entry>,
+    /// The places of the first and the last waker of the list.
+    first: usize,
+    last: usize,
     places: Vec<Place>,
     vacant: Vec<usize>,
     /// Number of entries ever made.
@@ -40,11 +46,25 @@ struct Entry {
 /// A waker keeps its place while its entry moves.
 #[derive(Debug)]
 struct Place {
+    at_ns: u64,
     number: u64,
-    position: usize,
+    position: Position,
     /// `None` if the place is vacant.
     waker: Option<Waker>,
 }
+
+#[derive(Clone, Copy, Debug)]
+enum Position {
+    InHeap(usize),
+    /// Between the wakers at these places.
+    InList {
+        ahead: usize,
+        behind: usize,
+    },
+}
+
+/// There is no such place.
+const NONE: usize = usize::MAX;
 
 /// A table of at most this number of places is kept when it is empty.
 const KEPT: usize = 64;
@@ -53,6 +73,8 @@ impl Timetable {
     pub(super) const fn new() -> Self {
         Self {
             entries: Vec::new(),
+            first: NONE,
+            last: NONE,
             places: Vec::new(),
             vacant: Vec::new(),
             entered: 0,
@@ -63,10 +85,18 @@ impl Timetable {
         let number = self.entered;
         // One entry per nanosecond fills 64 bits after 584 years.
         self.entered += 1;
-        let position = self.entries.len();
+        let last = self.places.get(self.last);
+        let is_last = last.is_none_or(|last| last.at_ns <= at_ns);
         let new = Place {
+            at_ns,
             number,
-            position,
+            position: match is_last {
+                true => Position::InList {
+                    ahead: self.last,
+                    behind: NONE,
+                },
+                false => Position::InHeap(self.entries.len()),
+            },
             waker: Some(waker),
         };
         let place = match self.vacant.pop() {
@@ -79,13 +109,18 @@ impl Timetable {
                 self.places.len() - 1
             }
         };
-        let entry = Entry {
-            at_ns,
-            number,
-            place,
-        };
-        self.entries.push(entry);
-        self.rise(position, entry);
+        if is_last {
+            self.link(self.last, place);
+            self.last = place;
+        } else {
+            let entry = Entry {
+                at_ns,
+                number,
+                place,
+            };
+            self.entries.push(entry);
+            self.rise(self.entries.len() - 1, entry);
+        }
         Key { place, number }
     }
 
@@ -94,36 +129,69 @@ impl Timetable {
         let place = self.places.get(key.place)?;
         let is_there = place.number == key.number && place.waker.is_some();
         is_there
-            .then_some(place.position)
-            .and_then(|at| self.take(at))
+            .then_some(key.place)
+            .and_then(|place| self.take(place))
     }
 
     /// Returns the time of the earliest entry.
     pub(super) fn earliest_ns(&self) -> Option<u64> {
-        self.entries.first().map(|entry| entry.at_ns)
+        self.earliest().map(|entry| entry.at_ns)
+    }
+
+    fn earliest(&self) -> Option<Entry> {
+        let in_list = self.places.get(self.first).map(|first| Entry {
+            at_ns: first.at_ns,
+            number: first.number,
+            place: self.first,
+        });
+        match (in_list, self.entries.first()) {
+            (Some(one), Some(other)) => Some(one.min(*other)),
+            (one, other) => one.or(other.copied()),
+        }
     }
 
     /// Removes the earliest entry, if its time has come.
     pub(super) fn pop_due(&mut self, now_ns: u64) -> Option<Waker> {
-        let is_due = self.earliest_ns()? <= now_ns;
-        is_due.then_some(0).and_then(|first| self.take(first))
+        let first = self.earliest().filter(|first| first.at_ns <= now_ns)?;
+        self.take(first.place)
     }
 
-    /// Removes the entry at `position`, and returns its waker.
-    fn take(&mut self, position: usize) -> Option<Waker> {
-        let Entry { place, .. } = self.entries[position];
-        let last = self.entries.pop()?;
-        if position < self.entries.len() {
-            self.sink(position, last);
+    /// Removes the entry of the waker at `place`, and returns the waker.
+    fn take(&mut self, place: usize) -> Option<Waker> {
+        match self.places[place].position {
+            Position::InList { ahead, behind } => self.unlink(ahead, behind),
+            Position::InHeap(position) => {
+                let last = self.entries.pop()?;
+                if position < self.entries.len() {
+                    self.sink(position, last);
+                }
+            }
         }
         let waker = self.places[place].waker.take();
         self.vacant.push(place);
-        if self.entries.is_empty() && self.places.capacity() > KEPT {
+        if self.vacant.len() == self.places.len() && self.places.capacity() > KEPT {
             self.entries = Vec::new();
             self.places = Vec::new();
             self.vacant = Vec::new();
         }
         waker
+    }
+
+    /// Has the waker at `place` come behind the one at `ahead` in the list, or first.
+    fn link(&mut self, ahead: usize, place: usize) {
+        match self.places.get_mut(ahead).map(|ahead| &mut ahead.position) {
+            Some(Position::InList { behind, .. }) => *behind = place,
+            _ => self.first = place,
+        }
+    }
+
+    /// Takes the waker between these two out of the list.
+    fn unlink(&mut self, before: usize, after: usize) {
+        self.link(before, after);
+        match self.places.get_mut(after).map(|after| &mut after.position) {
+            Some(Position::InList { ahead, .. }) => *ahead = before,
+            _ => self.last = before,
+        }
     }
 
     /// Puts `entry` at `position`, or further up if it is earlier than those there.
@@ -164,7 +232,7 @@ impl Timetable {
 
     fn put(&mut self, position: usize, entry: Entry) {
         self.entries[position] = entry;
-        self.places[entry.place].position = position;
+        self.places[entry.place].position = Position::InHeap(position);
     }
 
     /// Returns the number of entries ever made, which shows whether one has been added since.

@@ -154,6 +154,11 @@ impl AnyKeyed {
         each!(self, limits => limits.try_acquire(key))
     }
 
+    /// Reads the memory of `keys` ahead, as [`Keyed::prefetch`] does.
+    pub fn prefetch(&self, keys: &[impl Hash]) {
+        each!(self, limits => limits.prefetch(keys))
+    }
+
     /// Returns the clock that the limiter decides by.
     pub fn clock(&self) -> &Clock {
         each!(self, limits => limits.clock())

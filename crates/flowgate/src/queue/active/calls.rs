@@ -29,6 +29,14 @@ const MOST_AWAKE: u64 = 4;
 const LATENESS_STEP_NS: u64 = 500;
 const COARSE_GRAIN_NS: u64 = 1_000_000;
 
+/// An alarm that is about to be set, outside the lock.
+#[derive(Debug)]
+pub(super) struct Retiming {
+    call: Call,
+    /// The alarm that was set before, and is no longer wanted.
+    last: Option<Alarm>,
+}
+
 /// Which waiter is woken when, if none has been served by then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
@@ -43,12 +51,15 @@ pub(super) struct Call {
 }
 
 impl ActiveQueue {
-    /// Has the queue woken for `call`, unless that has changed meanwhile. The caller must not hold the lock: an alarm may go
+    /// Has the queue woken for the call, unless that has changed meanwhile. The caller must not hold the lock: an alarm may go
     /// off immediately.
-    pub(super) fn retime(self: &Arc<Self>, call: Call) {
-        self.state.lock().retimers += 1;
+    pub(super) fn retime(self: &Arc<Self>, Retiming { call, last }: Retiming) {
         let at = Timestamp::from_nanos(call.at_ns);
-        let alarm = self.clock.alarm(at, Waker::from(Arc::clone(self)));
+        let waker = || Waker::from(Arc::clone(self));
+        let alarm = match last {
+            Some(last) => self.clock.move_alarm(last, at, waker),
+            None => self.clock.alarm(at, waker()),
+        };
         let mut state = self.state.lock();
         state.retimers -= 1;
         let unwanted = match state.call {
@@ -69,9 +80,10 @@ impl Wake for ActiveQueue {
     fn wake_by_ref(self: &Arc<Self>) {
         let now_ns = self.clock.now().as_nanos();
         let mut state = self.state.lock();
-        let alarm = state.alarm.take();
         let Some(call) = state.call.take() else {
+            let alarm = state.alarm.take();
             drop(state);
+            drop(alarm);
             return;
         };
         let Call { index, at_ns, .. } = call;
@@ -83,7 +95,6 @@ impl Wake for ActiveQueue {
                 is_in_doubt: true,
                 ..call
             });
-            state.alarm = alarm;
             let waker = state.waiters.waker(index);
             drop(state);
             wake::all(waker);
@@ -99,18 +110,31 @@ impl Wake for ActiveQueue {
         };
         let then = then.map(|(index, at_ns)| state.call(index, at_ns));
         let waker = state.waiters.waker(index);
+        let (retiming, alarm) = match then {
+            Some(then) => (Some(state.prepare(then)), None),
+            None => (None, state.alarm.take()),
+        };
         drop(state);
         drop(alarm);
         if let Some(waker) = waker.filter(|_| !is_early) {
             wake::one(waker);
         }
-        if let Some(then) = then {
-            self.retime(then);
+        if let Some(retiming) = retiming {
+            self.retime(retiming);
         }
     }
 }
 
 impl State {
+    /// Prepares to have an alarm set for `call`, which the caller does after it has released the lock.
+    pub(super) fn prepare(&mut self, call: Call) -> Retiming {
+        self.retimers += 1;
+        Retiming {
+            call,
+            last: self.alarm.take(),
+        }
+    }
+
     /// Has `next` woken when it can be granted, which is at `due_ns`.
     #[inline(never)]
     pub(super) fn wait_for(

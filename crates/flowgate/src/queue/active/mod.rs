@@ -167,17 +167,17 @@ impl ActiveQueue {
     #[inline(never)]
     fn end_with_more(self: &Arc<Self>, mut state: LockGuard<'_, State>) {
         let first = state.first.take();
-        let afterwards = state.afterwards.take();
-        drop(state);
         let Afterwards {
             woken,
             retime,
             alarm,
-        } = afterwards.unwrap_or_default();
+        } = state.afterwards.take().unwrap_or_default();
+        let retime = retime.map(|call| state.prepare(call));
+        drop(state);
         drop(alarm);
         wake::all(first.into_iter().chain(woken));
-        if let Some(call) = retime {
-            self.retime(call);
+        if let Some(retiming) = retime {
+            self.retime(retiming);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What happens next: events in the order of their times, and of those at one time, in the order in which they were entered.
+//! What a server has in work: the ends of services by time, and of those at one time, in the order in which they were entered.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Events to come.
 #[derive(Debug)]
-pub(crate) struct Agenda<E> {
+pub(super) struct Agenda<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
     entered: u64,
 }
@@ -24,30 +24,30 @@ impl<E> Entry<E> {
 }
 
 impl<E> Agenda<E> {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             heap: BinaryHeap::new(),
             entered: 0,
         }
     }
 
-    pub(crate) fn enter(&mut self, at_ns: u64, event: E) {
+    pub(super) fn enter(&mut self, at_ns: u64, event: E) {
         let key = u128::from(at_ns) << 64 | u128::from(self.entered);
         self.entered += 1;
         self.heap.push(Reverse(Entry { key, event }));
     }
 
     /// The time of the next event.
-    pub(crate) fn next_ns(&self) -> Option<u64> {
+    pub(super) fn next_ns(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse(entry)| entry.at_ns())
     }
 
-    pub(crate) fn pop(&mut self) -> Option<(u64, E)> {
+    pub(super) fn pop(&mut self) -> Option<(u64, E)> {
         let Reverse(entry) = self.heap.pop()?;
         Some((entry.at_ns(), entry.event))
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.heap.len()
     }
 }
