@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use flowgate_load::find::{End, Finding, HttpService, Mode, Slo, Step, StepVerdict, Wish};
+use flowgate_load::find::{
+    End, HttpService, LoadFinding, LoadSearch, SearchStep, Slo, StepVerdict, Varied,
+};
 use flowgate_load::verify::{Asking, HttpSubject};
 use flowgate_load::{HttpVersion, MAX_CONNECTIONS, Stop, Target, html};
 use flowgate_verify::{Budget, Investigation};
@@ -92,8 +94,8 @@ pub(crate) struct Find {
     slo: Slo,
 
     /// Vary the rate, the concurrency, or the size of a spike
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Varied::Rate)]
-    find: Varied,
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = What::Rate)]
+    find: What,
 
     /// Begin at this level [default: 100/s, 1 connection, or a spike of 10]
     #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true)]
@@ -142,7 +144,7 @@ pub(crate) struct Find {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Varied {
+enum What {
     Rate,
     Concurrency,
     Spike,
@@ -190,12 +192,12 @@ struct Output {
     quiet: bool,
 }
 
-impl Varied {
-    fn mode(self) -> Mode {
+impl What {
+    fn mode(self) -> Varied {
         match self {
-            Varied::Rate => Mode::Rate,
-            Varied::Concurrency => Mode::Connections,
-            Varied::Spike => Mode::Burst,
+            What::Rate => Varied::Rate,
+            What::Concurrency => Varied::Connections,
+            What::Spike => Varied::Burst,
         }
     }
 }
@@ -282,26 +284,26 @@ fn search(find: Find) -> Result<Exit, Refusal> {
 }
 
 /// Returns what to search for.
-fn wish(find: &Find) -> Result<Wish, Refusal> {
+fn wish(find: &Find) -> Result<LoadSearch, Refusal> {
     let mode = find.find.mode();
-    if mode != Mode::Rate && find.poisson {
+    if mode != Varied::Rate && find.poisson {
         return Err(Refusal::usage(
             "--poisson varies a rate: remove it, or --find",
         ));
     }
-    if mode == Mode::Connections && find.connecting.connections.is_some() {
+    if mode == Varied::Connections && find.connecting.connections.is_some() {
         return Err(Refusal::usage(
             "-c is what --find concurrency varies: write --from in place of it",
         ));
     }
-    Ok(Wish {
+    Ok(LoadSearch {
         mode,
         from: find.from,
         precision: find.precision,
         within: find.within,
         max_requests: find.max_requests,
         counts_limited: !find.rate_limit_aware,
-        ..Wish::new(find.slo.clone())
+        ..LoadSearch::new(find.slo.clone())
     })
 }
 
@@ -321,7 +323,7 @@ fn allowed(service: &HttpService, target: &Target, own: &[String]) -> Result<(),
 }
 
 /// Returns a step in one line.
-fn line(elapsed: Duration, step: &Step) -> String {
+fn line(elapsed: Duration, step: &SearchStep) -> String {
     let verdict = match &step.verdict {
         StepVerdict::Kept if step.is_clear => "kept".to_owned(),
         StepVerdict::Kept => "kept, uncertain".to_owned(),
@@ -343,7 +345,7 @@ fn tell(text: &str) {
 
 /// Prints the report, writes it to files, and returns the exit code.
 fn conclude(
-    finding: &Finding,
+    finding: &LoadFinding,
     service: &HttpService,
     reports: Reports,
     is_quiet: bool,
@@ -373,7 +375,7 @@ fn conclude(
 }
 
 /// Explains why there is no result, and returns the exit code.
-fn judge(finding: &Finding) -> Exit {
+fn judge(finding: &LoadFinding) -> Exit {
     let end = &finding.end;
     match (end, finding.kept) {
         (End::Interrupted, _) => Exit::Interrupted,
@@ -401,18 +403,18 @@ fn judge(finding: &Finding) -> Exit {
 }
 
 /// Returns the command that repeats the best step.
-fn again(finding: &Finding, service: &HttpService) -> Option<String> {
+fn again(finding: &LoadFinding, service: &HttpService) -> Option<String> {
     let best = finding.best()?;
     let url = url::without_credentials(&finding.target).into_owned();
     let connections = best.connections;
     Some(match finding.mode {
-        Mode::Rate => {
+        Varied::Rate => {
             let poisson = if service.is_poisson { " --poisson" } else { "" };
             let rate = (best.level * 1e3).round() / 1e3;
             format!("flowgate load {url} -q {rate} -z {AGAIN} -c {connections}{poisson}")
         }
-        Mode::Connections => format!("flowgate load {url} -z {AGAIN} -c {}", best.level),
-        Mode::Burst => {
+        Varied::Connections => format!("flowgate load {url} -z {AGAIN} -c {}", best.level),
+        Varied::Burst => {
             let size = best.level;
             format!(
                 "flowgate load {url} -q {size} --burst {size} -n {} -c {connections}",

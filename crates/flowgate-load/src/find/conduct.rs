@@ -6,10 +6,10 @@ use std::slice;
 use std::time::Duration;
 
 use super::blocks::{BLOCKS, Blocks, Part};
-use super::finding::{End, Finding, Step, StepVerdict};
-use super::judgment::{Broken, Judgment, errors, judge, quantile};
+use super::finding::{End, LoadFinding, SearchStep, StepVerdict};
+use super::judgment::{BrokenObjective, Judgment, errors, judge, quantile};
+use super::load_search::{LoadSearch, Varied};
 use super::search::{Outcome, Search};
-use super::wish::{Mode, Wish};
 
 /// Least time of a step that narrows the result, and of one that only shows its size.
 const LEAST: Duration = Duration::from_secs(3);
@@ -72,14 +72,14 @@ pub(super) enum Behind {
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::find::{Condition, HttpService, Slo, Wish};
+/// use flowgate_load::find::{Condition, HttpService, Slo, LoadSearch};
 /// use flowgate_load::{Stop, Target};
 ///
 /// // Nothing listens on this port.
 /// let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
 /// let mut service = HttpService::new(Target::parse(&format!("http://{free}/"))?, &Stop::new());
 /// let slo = Slo::new([Condition::errors(0.01)?])?;
-/// let lost = service.find(&Wish::new(slo), |_| {}).unwrap_err();
+/// let lost = service.find(&LoadSearch::new(slo), |_| {}).unwrap_err();
 /// assert!(lost.to_string().starts_with("cannot connect to"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -101,11 +101,11 @@ impl Error for ServiceLost {}
 /// Returns an error if the service is lost before the first step is complete. Later, the finding has what was found until then.
 pub(super) fn conduct(
     service: &mut impl Service,
-    wish: &Wish,
-    mut tell: impl FnMut(&Step),
-) -> Result<Finding, ServiceLost> {
+    wish: &LoadSearch,
+    mut tell: impl FnMut(&SearchStep),
+) -> Result<LoadFinding, ServiceLost> {
     let mut search = Search::new(wish.range());
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<SearchStep> = Vec::new();
     let mut requests = 0;
     let mut has_fallen_behind = false;
     let end = loop {
@@ -153,8 +153,11 @@ pub(super) fn conduct(
                 continue;
             }
             StepVerdict::Broken(broken) => {
-                let is_overload = matches!(broken, Broken::Overrun { .. } | Broken::Growing { .. });
-                let hint = (is_overload && wish.mode == Mode::Rate)
+                let is_overload = matches!(
+                    broken,
+                    BrokenObjective::Overrun { .. } | BrokenObjective::Growing { .. }
+                );
+                let hint = (is_overload && wish.mode == Varied::Rate)
                     .then_some(attempt.completed_per_second);
                 search.tell(Outcome::Broken { hint });
                 if search.next().is_none() {
@@ -174,7 +177,7 @@ pub(super) fn conduct(
         has_fallen_behind = false;
     };
     let (kept, broken) = search.bracket();
-    Ok(Finding {
+    Ok(LoadFinding {
         target: String::new(),
         slo: wish.slo.clone(),
         mode: wish.mode,
@@ -193,7 +196,7 @@ pub(super) fn conduct(
 ///
 /// Returns how the search ends if there is no time, or too few requests, for it.
 fn span(
-    wish: &Wish,
+    wish: &LoadSearch,
     search: &Search,
     level: f64,
     left: Duration,
@@ -201,7 +204,7 @@ fn span(
 ) -> Result<Duration, End> {
     let is_quick = search.is_quick();
     let longest = wish.slo.longest().unwrap_or_default();
-    if wish.mode == Mode::Burst {
+    if wish.mode == Varied::Burst {
         // One burst in each part, after the one before is over.
         let pause = (longest * 4).max(Duration::from_millis(500));
         let span = pause * (BLOCKS + 1);
@@ -213,8 +216,8 @@ fn span(
     let needed = wish.slo.requests() / if is_quick { QUICK_PART } else { 1 };
     // The number of requests of a closed loop is not known before.
     let for_requests = match wish.mode {
-        Mode::Rate => Duration::try_from_secs_f64(needed as f64 / level).unwrap_or(Duration::MAX),
-        Mode::Connections | Mode::Burst => Duration::ZERO,
+        Varied::Rate => Duration::try_from_secs_f64(needed as f64 / level).unwrap_or(Duration::MAX),
+        Varied::Connections | Varied::Burst => Duration::ZERO,
     };
     let least = if is_quick { LEAST_QUICK } else { LEAST };
     let wanted = for_requests.max(least).max(longest * TIMES_LONGEST);
@@ -224,7 +227,7 @@ fn span(
     if span > left {
         return Err(End::OutOfTime { needs: span });
     }
-    if wish.mode == Mode::Rate && level * span.as_secs_f64() > most as f64 {
+    if wish.mode == Varied::Rate && level * span.as_secs_f64() > most as f64 {
         return Err(End::OutOfRequests);
     }
     Ok(span)
@@ -241,7 +244,7 @@ struct Attempt {
 /// Tries a level, and again for twice as long while that is not clear and there is time.
 fn attempt(
     service: &mut impl Service,
-    wish: &Wish,
+    wish: &LoadSearch,
     level: f64,
     span: Duration,
     budget: Duration,
@@ -263,10 +266,10 @@ fn attempt(
     Ok(attempt)
 }
 
-fn judged(wish: &Wish, offered: &[Offered]) -> Judgment {
+fn judged(wish: &LoadSearch, offered: &[Offered]) -> Judgment {
     if let Some(waiting) = offered.iter().find_map(|offered| offered.overrun) {
         return Judgment {
-            broken: Some(Broken::Overrun { waiting }),
+            broken: Some(BrokenObjective::Overrun { waiting }),
             is_clear: true,
             is_far: false,
         };
@@ -275,7 +278,7 @@ fn judged(wish: &Wish, offered: &[Offered]) -> Judgment {
 }
 
 /// Returns the parts of the steps, with the errors that the wish counts.
-fn parts(wish: &Wish, offered: &[Offered]) -> Vec<Part> {
+fn parts(wish: &LoadSearch, offered: &[Offered]) -> Vec<Part> {
     let parts = offered.iter().flat_map(|offered| offered.blocks.parts());
     let counted = parts.map(|mut part| {
         if !wish.counts_limited {
@@ -287,7 +290,7 @@ fn parts(wish: &Wish, offered: &[Offered]) -> Vec<Part> {
 }
 
 impl Attempt {
-    fn of(wish: &Wish, first: Offered) -> Attempt {
+    fn of(wish: &LoadSearch, first: Offered) -> Attempt {
         Attempt {
             judgment: judged(wish, slice::from_ref(&first)),
             sent: first.sent,
@@ -296,7 +299,7 @@ impl Attempt {
         }
     }
 
-    fn add(&mut self, wish: &Wish, more: Offered) {
+    fn add(&mut self, wish: &LoadSearch, more: Offered) {
         self.sent += more.sent;
         self.offered.push(more);
         self.judgment = judged(wish, &self.offered);
@@ -317,14 +320,14 @@ impl Attempt {
     }
 
     /// Returns the time that a step at `level` needs, if this one was too short to be judged.
-    fn lacks(&self, wish: &Wish, level: f64) -> Option<Duration> {
+    fn lacks(&self, wish: &LoadSearch, level: f64) -> Option<Duration> {
         let needed = wish.slo.requests();
-        let is_short = wish.mode == Mode::Rate && self.sent < needed / LITTLE;
+        let is_short = wish.mode == Varied::Rate && self.sent < needed / LITTLE;
         let needs = Duration::try_from_secs_f64(needed as f64 / level).ok()?;
         (is_short && !self.judgment.is_clear).then_some(needs)
     }
 
-    fn step(&self, wish: &Wish, level: f64) -> Step {
+    fn step(&self, wish: &LoadSearch, level: f64) -> SearchStep {
         let parts = parts(wish, &self.offered);
         let seconds: f64 = self
             .offered
@@ -334,7 +337,7 @@ impl Attempt {
         let waited_ns: f64 = parts.iter().map(|part| part.counts.sum_ns).sum();
         let requests: u64 = parts.iter().map(|part| part.counts.requests).sum();
         let limited: u64 = parts.iter().map(|part| part.counts.limited).sum();
-        Step {
+        SearchStep {
             mode: wish.mode,
             level,
             seconds,

@@ -6,12 +6,12 @@ use std::time::Duration;
 use flowgate_chart::{grouped, significant};
 use serde::Serialize;
 
-use super::judgment::{Broken, Estimate, time};
+use super::judgment::{BrokenObjective, Measured, time};
+use super::load_search::Varied;
 use super::slo::Slo;
-use super::wish::Mode;
 use crate::report::{nanos, text};
 
-/// Version of the layout that [`Finding::to_json`] writes.
+/// Version of the layout that [`LoadFinding::to_json`] writes.
 const SCHEMA: u64 = 1;
 /// p99 at the knee, as a multiple of that at the lowest level.
 const KNEE: f64 = 2.0;
@@ -20,15 +20,15 @@ const REFUSED: f64 = 0.001;
 
 /// What a search found. `Display` writes the steps and the result as text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Finding {
+pub struct LoadFinding {
     /// The service.
     pub target: String,
     /// The objective.
     pub slo: Slo,
     /// What was varied.
-    pub mode: Mode,
+    pub mode: Varied,
     /// The steps, in the order in which they were tried.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SearchStep>,
     /// The highest level that kept the objective.
     pub kept: Option<f64>,
     /// The lowest level that broke it.
@@ -44,9 +44,9 @@ pub struct Finding {
 
 /// One step of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct SearchStep {
     /// What was varied.
-    pub mode: Mode,
+    pub mode: Varied,
     /// The level: requests per second, connections, or requests in a burst.
     pub level: f64,
     /// Seconds that were judged.
@@ -58,11 +58,11 @@ pub struct Step {
     /// Completed requests per second.
     pub completed_per_second: f64,
     /// Median response time, in nanoseconds.
-    pub p50: Estimate,
+    pub p50: Measured,
     /// 99th percentile of the response time, in nanoseconds.
-    pub p99: Estimate,
+    pub p99: Measured,
     /// Share of requests without a good response.
-    pub errors: Estimate,
+    pub errors: Measured,
     /// Share of responses with 429 or 503.
     pub limited: f64,
     /// Mean number of requests in flight (Little's law: rate × mean response time).
@@ -80,7 +80,7 @@ pub enum StepVerdict {
     /// The service kept the objective.
     Kept,
     /// The service broke it.
-    Broken(Broken),
+    Broken(BrokenObjective),
     /// This client could not apply the load, for this reason. The step says nothing about the service.
     Behind(String),
 }
@@ -112,9 +112,9 @@ pub enum End {
     Interrupted,
 }
 
-impl Finding {
+impl LoadFinding {
     /// Returns the last step at the highest level that kept the objective.
-    pub fn best(&self) -> Option<&Step> {
+    pub fn best(&self) -> Option<&SearchStep> {
         self.step_at(self.kept?)
     }
 
@@ -122,7 +122,7 @@ impl Finding {
     ///
     /// They are the highest that clearly kept the objective, and the lowest that clearly broke it; `None` if no step was clear.
     pub fn certain(&self) -> (Option<f64>, Option<f64>) {
-        let clear = |step: &&Step| step.is_clear && step.is_about_service();
+        let clear = |step: &&SearchStep| step.is_clear && step.is_about_service();
         let broken = self
             .steps
             .iter()
@@ -140,7 +140,7 @@ impl Finding {
         (kept.max_by(f64::total_cmp), broken)
     }
 
-    fn step_at(&self, level: f64) -> Option<&Step> {
+    fn step_at(&self, level: f64) -> Option<&SearchStep> {
         self.steps.iter().rev().find(|step| step.level == level)
     }
 
@@ -148,7 +148,7 @@ impl Finding {
     ///
     /// This is called the knee of the curve. It is `None` if no tried level is above it.
     pub fn knee(&self) -> Option<f64> {
-        let mut steps: Vec<&Step> = self
+        let mut steps: Vec<&SearchStep> = self
             .steps
             .iter()
             .filter(|step| step.is_about_service())
@@ -164,7 +164,7 @@ impl Finding {
     /// It is for independent arrivals at the highest rate that kept the objective.
     /// It counts the mean response time of the lowest rate, at which requests do not wait for each other.
     pub fn concurrency_limit(&self) -> Option<u32> {
-        let kept = self.kept.filter(|_| self.mode == Mode::Rate)?;
+        let kept = self.kept.filter(|_| self.mode == Varied::Rate)?;
         let steps = self.steps.iter().filter(|step| step.is_kept());
         let lowest = steps.min_by(|one, other| one.level.total_cmp(&other.level))?;
         let mean = Duration::try_from_secs_f64(lowest.in_flight / lowest.level).ok()?;
@@ -185,7 +185,7 @@ impl Finding {
             knee: Option<f64>,
             concurrency_limit: Option<u32>,
             #[serde(flatten)]
-            finding: &'a Finding,
+            finding: &'a LoadFinding,
         }
         let written = Written {
             schema: SCHEMA,
@@ -230,7 +230,7 @@ impl Finding {
     }
 }
 
-impl Step {
+impl SearchStep {
     /// Returns whether the service kept the objective.
     pub fn is_kept(&self) -> bool {
         self.verdict == StepVerdict::Kept
@@ -246,7 +246,7 @@ impl Step {
 const WIDTHS: [usize; 6] = [15, 9, 8, 30, 7, 9];
 
 /// One row of the table.
-impl fmt::Display for Step {
+impl fmt::Display for SearchStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cells = [
             self.mode.in_words(self.level),
@@ -273,7 +273,7 @@ fn row(f: &mut fmt::Formatter<'_>, cells: [String; 6]) -> fmt::Result {
     Ok(())
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for LoadFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "target       {}", self.target)?;
         writeln!(f, "objective    {}", self.slo)?;

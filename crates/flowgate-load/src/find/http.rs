@@ -8,8 +8,8 @@ use flowgate_schedule::{Extent, Schedule, ScheduleError};
 
 use super::blocks::{BLOCKS, Blocks};
 use super::conduct::{Behind, Offered, Service, ServiceLost, conduct};
-use super::finding::{Finding, Step};
-use super::wish::{Mode, Wish};
+use super::finding::{LoadFinding, SearchStep};
+use super::load_search::{LoadSearch, Varied};
 use crate::connection::{ConnectOptions, Peer};
 use crate::engine::{self, RunError, resolve};
 use crate::plan::{Pace, Plan, Template};
@@ -39,7 +39,7 @@ const SLOWER_BY: Duration = Duration::from_millis(2);
 /// # Examples
 ///
 /// ```no_run
-/// use flowgate_load::find::{Condition, HttpService, Slo, Wish};
+/// use flowgate_load::find::{Condition, HttpService, Slo, LoadSearch};
 /// use flowgate_load::{Stop, Target};
 /// use std::time::Duration;
 ///
@@ -48,7 +48,7 @@ const SLOWER_BY: Duration = Duration::from_millis(2);
 /// assert!(service.is_local()?);
 ///
 /// let slo = Slo::new([Condition::quantile(0.99, Duration::from_millis(50))?])?;
-/// let finding = service.find(&Wish::new(slo), |step| println!("{step}"))?;
+/// let finding = service.find(&LoadSearch::new(slo), |step| println!("{step}"))?;
 /// if let Some(rate) = finding.kept {
 ///     println!("{rate}/s");
 /// }
@@ -78,7 +78,7 @@ pub struct HttpService {
 /// A search that has begun.
 struct Searched<'a> {
     service: &'a HttpService,
-    wish: &'a Wish,
+    wish: &'a LoadSearch,
     began: Instant,
     /// Median response time of the first step.
     usual: Option<Duration>,
@@ -120,7 +120,11 @@ impl HttpService {
     ///
     /// Returns an error if the service cannot be reached before the first step is complete. If it is lost later, the
     /// finding has what was found until then.
-    pub fn find(&mut self, wish: &Wish, tell: impl FnMut(&Step)) -> Result<Finding, ServiceLost> {
+    pub fn find(
+        &mut self,
+        wish: &LoadSearch,
+        tell: impl FnMut(&SearchStep),
+    ) -> Result<LoadFinding, ServiceLost> {
         let mut searched = Searched {
             service: self,
             wish,
@@ -130,19 +134,19 @@ impl HttpService {
         };
         let found = conduct(&mut searched, wish, tell)?;
         let target = self.targets.first().map(Target::to_string);
-        Ok(Finding {
+        Ok(LoadFinding {
             target: target.unwrap_or_default(),
             ..found
         })
     }
 
     /// Returns the plan of a step.
-    fn plan(&self, wish: &Wish, pace: Pace, connections: f64) -> Result<Plan, ServiceLost> {
+    fn plan(&self, wish: &LoadSearch, pace: Pace, connections: f64) -> Result<Plan, ServiceLost> {
         let Some(first) = self.targets.first() else {
             return Err(ServiceLost("no URL is given".to_owned()));
         };
         let connections = match (wish.mode, self.connections) {
-            (Mode::Rate | Mode::Burst, Some(connections)) => connections,
+            (Varied::Rate | Varied::Burst, Some(connections)) => connections,
             _ => NonZeroUsize::new(connections as usize).unwrap_or(NonZeroUsize::MIN),
         };
         Ok(Plan {
@@ -167,7 +171,7 @@ impl Searched<'_> {
                 .map_err(|error| ServiceLost(error.to_string()))
         };
         let (pace, connections) = match self.wish.mode {
-            Mode::Rate => {
+            Varied::Rate => {
                 let (rate, extent) = (rate(level), Extent::Lasting(span));
                 let made = match self.service.is_poisson {
                     true => Schedule::poisson(rate, seed, extent),
@@ -176,8 +180,8 @@ impl Searched<'_> {
                 let connections = in_flight(level).clamp(10.0, MOST_CONNECTIONS);
                 (schedule(made)?, connections)
             }
-            Mode::Connections => (Pace::Unpaced(Extent::Lasting(span)), level),
-            Mode::Burst => {
+            Varied::Connections => (Pace::Unpaced(Extent::Lasting(span)), level),
+            Varied::Burst => {
                 let (size, bursts) = (level as u64, u64::from(BLOCKS + 1));
                 let mean = quota(size, span / (BLOCKS + 1));
                 let made = Schedule::bursts(mean, size, Extent::Requests(size * bursts));
@@ -191,9 +195,9 @@ impl Searched<'_> {
     fn too_many(&self, level: f64) -> f64 {
         let patience = self.wish.slo.longest().unwrap_or(WITHOUT_A_TIME);
         match self.wish.mode {
-            Mode::Rate => (TOO_MANY * level * patience.as_secs_f64()).max(20.0),
+            Varied::Rate => (TOO_MANY * level * patience.as_secs_f64()).max(20.0),
             // Never more than the level are on their way.
-            Mode::Connections | Mode::Burst => f64::INFINITY,
+            Varied::Connections | Varied::Burst => f64::INFINITY,
         }
     }
 }
@@ -286,8 +290,8 @@ fn quota(count: u64, period: Duration) -> Quota {
 }
 
 /// Returns why this client could not apply the load, if the service is not the cause.
-fn behind(report: &Report, wish: &Wish, level: f64) -> Option<Behind> {
-    if wish.mode != Mode::Rate {
+fn behind(report: &Report, wish: &LoadSearch, level: f64) -> Option<Behind> {
+    if wish.mode != Varied::Rate {
         return None;
     }
     let patience = wish.slo.longest().unwrap_or(WITHOUT_A_TIME);

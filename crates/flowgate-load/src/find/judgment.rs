@@ -21,7 +21,7 @@ const FAR: f64 = 0.25;
 /// The interval comes from the spread of equal parts of the step's time, not from single requests, because response times that
 /// follow each other are similar.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Estimate {
+pub struct Measured {
     /// The measured value.
     pub value: f64,
     /// Lower end of the interval.
@@ -33,13 +33,13 @@ pub struct Estimate {
 /// Why a step broke the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Broken {
+pub enum BrokenObjective {
     /// A condition did not hold.
     Condition {
         /// The condition.
         condition: Condition,
         /// The measured response time in nanoseconds, or share of errors.
-        was: Estimate,
+        was: Measured,
     },
     /// More requests were sent than responses came back, until the end.
     Growing {
@@ -56,7 +56,7 @@ pub enum Broken {
 /// Judgment of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judgment {
-    pub(super) broken: Option<Broken>,
+    pub(super) broken: Option<BrokenObjective>,
     /// Whether the intervals exclude the opposite.
     pub(super) is_clear: bool,
     /// Whether every condition is far from its limit.
@@ -77,7 +77,7 @@ pub(super) fn judge(slo: &Slo, parts: &[Part]) -> Judgment {
         let is_clear = was.high < limit || was.low >= limit;
         if is_broken && (judgment.broken.is_none() || is_clear && !judgment.is_clear) {
             let shown = shown(condition, parts).unwrap_or(was);
-            judgment.broken = Some(Broken::Condition {
+            judgment.broken = Some(BrokenObjective::Condition {
                 condition,
                 was: shown,
             });
@@ -89,7 +89,7 @@ pub(super) fn judge(slo: &Slo, parts: &[Part]) -> Judgment {
     if let Some(share) = growth(parts)
         && !(judgment.broken.is_some() && judgment.is_clear)
     {
-        judgment.broken = Some(Broken::Growing { share });
+        judgment.broken = Some(BrokenObjective::Growing { share });
         judgment.is_clear = true;
     }
     judgment.is_far &= judgment.broken.is_none();
@@ -97,12 +97,12 @@ pub(super) fn judge(slo: &Slo, parts: &[Part]) -> Judgment {
 }
 
 /// Returns the number that decides about the condition, and its limit: for a quantile, the share of longer response times.
-fn measure(condition: Condition, parts: &[Part]) -> (Estimate, f64) {
+fn measure(condition: Condition, parts: &[Part]) -> (Measured, f64) {
     match condition.0 {
         Bound::Quantile { share, below } => (share_over(parts, below), 1.0 - share),
         Bound::Mean { below } => {
             let mean = ratio(parts, |part| (part.counts.sum_ns, part.len() as f64));
-            let unknown = Estimate {
+            let unknown = Measured {
                 value: 0.0,
                 low: 0.0,
                 high: f64::MAX,
@@ -114,7 +114,7 @@ fn measure(condition: Condition, parts: &[Part]) -> (Estimate, f64) {
 }
 
 /// Returns the number that a reader wants to see, if it is another: the quantile.
-fn shown(condition: Condition, parts: &[Part]) -> Option<Estimate> {
+fn shown(condition: Condition, parts: &[Part]) -> Option<Measured> {
     match condition.0 {
         Bound::Quantile { share, .. } => Some(quantile(parts, share)),
         Bound::Mean { .. } | Bound::Errors { .. } => None,
@@ -122,7 +122,7 @@ fn shown(condition: Condition, parts: &[Part]) -> Option<Estimate> {
 }
 
 /// Returns the share of requests without a good response.
-pub(super) fn errors(parts: &[Part]) -> Estimate {
+pub(super) fn errors(parts: &[Part]) -> Measured {
     // Errors that come together show in the spread.
     proportion(parts, 1.0, |part| {
         (part.counts.failed as f64, part.counts.requests as f64)
@@ -130,7 +130,7 @@ pub(super) fn errors(parts: &[Part]) -> Estimate {
 }
 
 /// Returns the share of response times that are not below `limit`.
-fn share_over(parts: &[Part], limit: Duration) -> Estimate {
+fn share_over(parts: &[Part], limit: Duration) -> Measured {
     proportion(parts, clustering(parts), |part| {
         (part.count_from(limit) as f64, part.len() as f64)
     })
@@ -138,10 +138,10 @@ fn share_over(parts: &[Part], limit: Duration) -> Estimate {
 
 /// Returns the quantile of the response time in nanoseconds, with its interval: the times at which the share of longer ones is
 /// certainly not, and certainly, below the rest.
-pub(super) fn quantile(parts: &[Part], share: f64) -> Estimate {
+pub(super) fn quantile(parts: &[Part], share: f64) -> Measured {
     let rest = 1.0 - share;
     let longest_ns = parts.iter().map(Part::longest_ns).max().unwrap_or(0);
-    let first = |is_below: &dyn Fn(Estimate) -> bool| {
+    let first = |is_below: &dyn Fn(Measured) -> bool| {
         let (mut low, mut high) = (0, longest_ns);
         while high - low > high / 1_000 + 1 {
             let middle = low + (high - low) / 2;
@@ -152,7 +152,7 @@ pub(super) fn quantile(parts: &[Part], share: f64) -> Estimate {
         }
         high as f64
     };
-    Estimate {
+    Measured {
         value: first(&|over| over.value <= rest),
         low: first(&|over| over.low <= rest),
         high: first(&|over| over.high <= rest),
@@ -172,9 +172,9 @@ fn growth(parts: &[Part]) -> Option<f64> {
 
 /// Returns a share of requests, with its interval: the wider of that by the spread of the parts, and of Wilson's. `clustering`
 /// requests are worth as much as one independent request.
-fn proportion(parts: &[Part], clustering: f64, of: impl Fn(&Part) -> (f64, f64)) -> Estimate {
-    let Some(Estimate { value, low, high }) = ratio(parts, &of) else {
-        return Estimate {
+fn proportion(parts: &[Part], clustering: f64, of: impl Fn(&Part) -> (f64, f64)) -> Measured {
+    let Some(Measured { value, low, high }) = ratio(parts, &of) else {
+        return Measured {
             value: 0.0,
             low: 0.0,
             high: 1.0,
@@ -185,7 +185,7 @@ fn proportion(parts: &[Part], clustering: f64, of: impl Fn(&Part) -> (f64, f64))
     let weight = t * t * clustering / whole;
     let middle = (value + weight / 2.0) / (1.0 + weight);
     let reach = (weight * (value * (1.0 - value) + weight / 4.0)).sqrt() / (1.0 + weight);
-    Estimate {
+    Measured {
         value,
         low: low.min(middle - reach).max(0.0),
         high: high.max(middle + reach).min(1.0),
@@ -209,10 +209,10 @@ fn clustering(parts: &[Part]) -> f64 {
 }
 
 /// Returns the ratio of two sums, with its interval by the spread of the parts.
-fn ratio(parts: &[Part], of: impl Fn(&Part) -> (f64, f64)) -> Option<Estimate> {
+fn ratio(parts: &[Part], of: impl Fn(&Part) -> (f64, f64)) -> Option<Measured> {
     let (value, error) = spread(parts, of)?;
     let reach = student(parts) * error;
-    Some(Estimate {
+    Some(Measured {
         value,
         low: (value - reach).max(0.0),
         high: value + reach,
@@ -240,20 +240,20 @@ fn spread(parts: &[Part], of: impl Fn(&Part) -> (f64, f64)) -> Option<(f64, f64)
     Some((value, error))
 }
 
-impl Broken {
+impl BrokenObjective {
     /// Returns whether the server failed too many requests.
     pub(super) fn is_by_errors(self) -> bool {
-        let Broken::Condition { condition, .. } = self else {
+        let BrokenObjective::Condition { condition, .. } = self else {
             return false;
         };
         matches!(condition.0, Bound::Errors { .. })
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BrokenObjective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::Condition { condition, was } => match condition.0 {
+            BrokenObjective::Condition { condition, was } => match condition.0 {
                 Bound::Quantile { share, .. } => {
                     write!(f, "p{} was {}", percentile(share), time(*was))
                 }
@@ -266,12 +266,12 @@ impl fmt::Display for Broken {
                     short(was.high.min(1.0))
                 ),
             },
-            Broken::Growing { share } => write!(
+            BrokenObjective::Growing { share } => write!(
                 f,
                 "responses fell behind by {} % of the requests",
                 short(*share)
             ),
-            Broken::Overrun { waiting } => {
+            BrokenObjective::Overrun { waiting } => {
                 write!(f, "ended early with {waiting} requests without a response")
             }
         }
@@ -279,7 +279,7 @@ impl fmt::Display for Broken {
 }
 
 /// Writes nanoseconds with their interval.
-pub(super) fn time(was: Estimate) -> String {
+pub(super) fn time(was: Measured) -> String {
     let brief = |ns: f64| text::brief(Duration::from_nanos(ns as u64));
     format!(
         "{} ({} to {})",

@@ -14,12 +14,12 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use flowgate_load::find::{Condition, HttpService, Slo, Wish};
+//! use flowgate_load::find::{Condition, HttpService, Slo, LoadSearch};
 //! use flowgate_load::{Stop, Target};
 //!
 //! let slo = Slo::new([Condition::quantile(0.99, Duration::from_millis(50))?])?;
 //! let mut service = HttpService::new(Target::parse("http://127.0.0.1:8080/")?, &Stop::new());
-//! let finding = service.find(&Wish::new(slo), |step| println!("{step}"))?;
+//! let finding = service.find(&LoadSearch::new(slo), |step| println!("{step}"))?;
 //! println!("{finding}");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -29,15 +29,15 @@ mod conduct;
 mod finding;
 mod http;
 mod judgment;
+mod load_search;
 mod search;
 mod slo;
 #[cfg(test)]
 mod tests;
-mod wish;
 
 pub use conduct::ServiceLost;
-pub use finding::{End, Finding, Step, StepVerdict};
+pub use finding::{End, LoadFinding, SearchStep, StepVerdict};
 pub use http::HttpService;
-pub use judgment::{Broken, Estimate};
+pub use judgment::{BrokenObjective, Measured};
+pub use load_search::{LoadSearch, Varied};
 pub use slo::{Condition, Slo, SloError};
-pub use wish::{Mode, Wish};

@@ -8,9 +8,9 @@ use hyper::StatusCode;
 
 use super::blocks::Blocks;
 use super::conduct::{Behind, Offered, Service, ServiceLost, conduct};
-use super::finding::{End, Finding};
+use super::finding::{End, LoadFinding};
+use super::load_search::LoadSearch;
 use super::slo::{Condition, Slo};
-use super::wish::Wish;
 use crate::event::Outcome;
 
 /// A server with some workers and one queue.
@@ -114,15 +114,15 @@ impl Service for Queue {
     }
 }
 
-fn wish(conditions: &[Condition]) -> Wish {
-    Wish::new(Slo::new(conditions.iter().copied()).unwrap())
+fn wish(conditions: &[Condition]) -> LoadSearch {
+    LoadSearch::new(Slo::new(conditions.iter().copied()).unwrap())
 }
 
 fn p99(ms: u64) -> Condition {
     Condition::quantile(0.99, Duration::from_millis(ms)).unwrap()
 }
 
-fn found(queue: &mut Queue, wish: &Wish) -> Finding {
+fn found(queue: &mut Queue, wish: &LoadSearch) -> LoadFinding {
     conduct(queue, wish, |_| {}).unwrap()
 }
 
@@ -167,7 +167,7 @@ fn the_highest_rate_of_a_random_queue_is_found_within_two_percent() {
     let seeds = draws(5, 20);
     let (mut near, mut certain) = (0, 0);
     for seed in 0..seeds {
-        let wish = Wish {
+        let wish = LoadSearch {
             within: Duration::from_secs(600),
             ..wish(&[p99(100)])
         };
@@ -281,7 +281,7 @@ fn an_objective_that_cannot_be_judged_in_the_time_says_what_it_needs() {
     let slow = Condition::quantile(0.9999, Duration::from_secs(1)).unwrap();
     let finding = found(
         &mut Queue::new(4, 3),
-        &Wish {
+        &LoadSearch {
             from: Some(50.0),
             ..wish(&[slow])
         },
@@ -295,7 +295,7 @@ fn an_objective_that_cannot_be_judged_in_the_time_says_what_it_needs() {
 
 #[test]
 fn nothing_is_sent_beyond_the_requests_that_are_allowed() {
-    let wish = Wish {
+    let wish = LoadSearch {
         max_requests: 5_000,
         ..wish(&[p99(100)])
     };

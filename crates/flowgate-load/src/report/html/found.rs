@@ -3,7 +3,7 @@
 use flowgate_chart::{Axis, Chart, Escaped, Figure, Layer, Look, Point, Unit, keys};
 
 use super::document;
-use crate::find::{Finding, Mode, Step};
+use crate::find::{LoadFinding, SearchStep, Varied};
 
 /// Returns one page of HTML about what a search found.
 ///
@@ -18,17 +18,17 @@ use crate::find::{Finding, Mode, Step};
 /// # Examples
 ///
 /// ```no_run
-/// use flowgate_load::find::{Condition, HttpService, Slo, Wish};
+/// use flowgate_load::find::{Condition, HttpService, Slo, LoadSearch};
 /// use flowgate_load::{Stop, Target, html};
 /// use std::time::Duration;
 ///
 /// let mut service = HttpService::new(Target::parse("http://127.0.0.1:8080/")?, &Stop::new());
 /// let slo = Slo::new([Condition::quantile(0.99, Duration::from_millis(50))?])?;
-/// let finding = service.find(&Wish::new(slo), |_| {})?;
+/// let finding = service.find(&LoadSearch::new(slo), |_| {})?;
 /// std::fs::write("curve.html", html::finding_page(&finding))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn finding_page(finding: &Finding) -> String {
+pub fn finding_page(finding: &LoadFinding) -> String {
     let (class, word) = match finding.kept {
         Some(kept) => ("good", finding.mode.in_words(kept)),
         None => ("bad", "✗ NOT KEPT".to_owned()),
@@ -51,17 +51,17 @@ pub fn finding_page(finding: &Finding) -> String {
 }
 
 /// Steps that say something about the service, by level.
-fn by_level(finding: &Finding) -> Vec<&Step> {
-    let mut steps: Vec<&Step> = finding.steps.iter().collect();
+fn by_level(finding: &LoadFinding) -> Vec<&SearchStep> {
+    let mut steps: Vec<&SearchStep> = finding.steps.iter().collect();
     steps.retain(|step| step.is_about_service());
     steps.sort_by(|one, other| one.level.total_cmp(&other.level));
     steps
 }
 
-fn levels(finding: &Finding, steps: &[&Step]) -> Axis {
+fn levels(finding: &LoadFinding, steps: &[&SearchStep]) -> Axis {
     let unit = match finding.mode {
-        Mode::Rate => Unit::Rate,
-        Mode::Connections | Mode::Burst => Unit::Count,
+        Varied::Rate => Unit::Rate,
+        Varied::Connections | Varied::Burst => Unit::Count,
     };
     let levels = steps.iter().map(|step| step.level);
     Axis::log(
@@ -71,9 +71,9 @@ fn levels(finding: &Finding, steps: &[&Step]) -> Axis {
     )
 }
 
-fn response(finding: &Finding) -> Figure {
+fn response(finding: &LoadFinding) -> Figure {
     let steps = by_level(finding);
-    let p99 = |step: &&Step| {
+    let p99 = |step: &&SearchStep| {
         Point::new(step.level, step.p99.value).text(format!(
             "{}: p99 {} ({} to {})",
             step.mode.in_words(step.level),
@@ -82,7 +82,7 @@ fn response(finding: &Finding) -> Figure {
             Unit::Nanos.exact(step.p99.high),
         ))
     };
-    let p50 = |step: &&Step| {
+    let p50 = |step: &&SearchStep| {
         Point::new(step.level, step.p50.value).text(format!(
             "{}: p50 {}",
             step.mode.in_words(step.level),
@@ -114,7 +114,7 @@ fn response(finding: &Finding) -> Figure {
     .charts([chart])
 }
 
-fn completed(finding: &Finding) -> Figure {
+fn completed(finding: &LoadFinding) -> Figure {
     let steps = by_level(finding);
     let dots = steps.iter().map(|step| {
         Point::new(step.level, step.completed_per_second).text(format!(

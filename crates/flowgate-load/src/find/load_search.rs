@@ -13,15 +13,15 @@ use super::slo::Slo;
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::find::Mode;
+/// use flowgate_load::find::Varied;
 ///
-/// assert_eq!(Mode::Rate.in_words(2340.0), "2340/s");
-/// assert_eq!(Mode::Connections.in_words(48.0), "48 connections");
-/// assert_eq!(Mode::Burst.in_words(400.0), "a burst of 400");
+/// assert_eq!(Varied::Rate.in_words(2340.0), "2340/s");
+/// assert_eq!(Varied::Connections.in_words(48.0), "48 connections");
+/// assert_eq!(Varied::Burst.in_words(400.0), "a burst of 400");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum Varied {
     /// The rate of requests per second (open loop).
     #[default]
     Rate,
@@ -38,19 +38,19 @@ pub enum Mode {
 /// ```
 /// use std::time::Duration;
 ///
-/// use flowgate_load::find::{Condition, Slo, Wish};
+/// use flowgate_load::find::{Condition, Slo, LoadSearch};
 ///
 /// let slo = Slo::new([Condition::quantile(0.99, Duration::from_millis(50))?])?;
-/// let wish = Wish { within: Duration::from_secs(60), ..Wish::new(slo) };
+/// let wish = LoadSearch { within: Duration::from_secs(60), ..LoadSearch::new(slo) };
 /// assert_eq!(wish.precision, 0.01);
 /// # Ok::<(), flowgate_load::find::SloError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct LoadSearch {
     /// What the service promises.
     pub slo: Slo,
     /// The load that is varied.
-    pub mode: Mode,
+    pub mode: Varied,
     /// The first level (default: 100/s, 1 connection, or a burst of 10).
     pub from: Option<f64>,
     /// Half of the interval of the result, as a share (default: 0.01; 0.001 to 0.5).
@@ -64,12 +64,12 @@ pub struct Wish {
     pub counts_limited: bool,
 }
 
-impl Wish {
+impl LoadSearch {
     /// Creates the wish with the defaults.
-    pub fn new(slo: Slo) -> Wish {
-        Wish {
+    pub fn new(slo: Slo) -> LoadSearch {
+        LoadSearch {
             slo,
-            mode: Mode::Rate,
+            mode: Varied::Rate,
             from: None,
             precision: 0.01,
             within: Duration::from_secs(180),
@@ -80,21 +80,21 @@ impl Wish {
 
     pub(super) fn range(&self) -> Range {
         let (first, lowest, highest) = match self.mode {
-            Mode::Rate => (100.0, 1.0, 1e6),
-            Mode::Connections => (1.0, 1.0, 10_000.0),
-            Mode::Burst => (10.0, 1.0, 1e5),
+            Varied::Rate => (100.0, 1.0, 1e6),
+            Varied::Connections => (1.0, 1.0, 10_000.0),
+            Varied::Burst => (10.0, 1.0, 1e5),
         };
         Range {
             first: self.from.unwrap_or(first),
             lowest,
             highest,
             precision: self.precision.clamp(0.001, 0.5),
-            is_whole: self.mode != Mode::Rate,
+            is_whole: self.mode != Varied::Rate,
         }
     }
 }
 
-impl Mode {
+impl Varied {
     /// Returns a level with its unit.
     pub fn in_words(self, level: f64) -> String {
         let number = match level < 100.0 && level.fract() > 0.0 {
@@ -102,20 +102,20 @@ impl Mode {
             false => flowgate_chart::grouped(level.round() as u64),
         };
         match (self, number.as_str()) {
-            (Mode::Rate, _) => format!("{number}/s"),
-            (Mode::Connections, "1") => "1 connection".to_owned(),
-            (Mode::Connections, _) => format!("{number} connections"),
-            (Mode::Burst, _) => format!("a burst of {number}"),
+            (Varied::Rate, _) => format!("{number}/s"),
+            (Varied::Connections, "1") => "1 connection".to_owned(),
+            (Varied::Connections, _) => format!("{number} connections"),
+            (Varied::Burst, _) => format!("a burst of {number}"),
         }
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for Varied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Mode::Rate => "rate",
-            Mode::Connections => "connections",
-            Mode::Burst => "burst",
+            Varied::Rate => "rate",
+            Varied::Connections => "connections",
+            Varied::Burst => "burst",
         })
     }
 }
