@@ -75,8 +75,18 @@ pub(crate) struct Terms {
     pub(crate) allow_override: bool,
     pub(crate) capacity: Option<usize>,
     pub(crate) cut_off: Option<CutOff>,
+    /// Servers hold tokens of busy keys in advance. `None`: the store decides on each request.
+    pub(crate) leased: Option<Exceeds>,
     /// Envoys decide, by the parts that `RateLimitQuotaService` assigns them.
     pub(crate) is_assigned: bool,
+}
+
+/// By how much leases may exceed a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exceeds {
+    /// A part of the burst.
+    Percent(u32),
+    Tokens(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

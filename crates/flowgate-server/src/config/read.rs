@@ -1,7 +1,7 @@
 //! The tree of YAML as domains and rules.
 
 use super::yaml::{self, Field, Node, Value};
-use super::{Allows, Descriptor, Domain, Place, Problem, Terms, Unit};
+use super::{Allows, Descriptor, Domain, Exceeds, Place, Problem, Terms, Unit};
 use flowgate::{LimiterKind, Quota, Quotas};
 use flowgate_fleet::CutOff;
 use std::collections::HashSet;
@@ -168,13 +168,6 @@ impl<'a> Reader<'a> {
 
     /// Refuses keys whose meaning this version cannot keep.
     fn refuse_what_needs_more(&self, fields: &Fields<'_>) -> Read<()> {
-        for key in ["mode", "overshoot"] {
-            if let Some(field) = fields.field(key) {
-                let what =
-                    format!("`{key}` is for leased limits, which this version lacks; remove it");
-                return Err(self.problem(field.place, what));
-            }
-        }
         if self.flag(fields, "quota_mode")? {
             let what = "`quota_mode` is not supported; remove it, or write `shadow_mode: true`";
             return Err(self.problem(fields.place_of("quota_mode"), what));
@@ -227,6 +220,7 @@ impl<'a> Reader<'a> {
             allow_override: self.flag(fields, "allow_override")?,
             capacity,
             cut_off: self.cut_off(fields.get("when_cut_off"))?,
+            leased: self.leased(fields, &allows)?,
             is_assigned: self.is_assigned(fields, &allows)?,
         }))
     }
@@ -241,6 +235,8 @@ impl<'a> Reader<'a> {
             "allow_override",
             "capacity",
             "when_cut_off",
+            "mode",
+            "overshoot",
             "replaces",
         ] {
             if let Some(field) = fields.field(key) {
@@ -265,7 +261,14 @@ impl<'a> Reader<'a> {
 
     /// A descriptor that only has others below it. Keys of a limit are then a mistake.
     fn terms_without_limit(&self, fields: &Fields<'_>) -> Read<Option<Terms>> {
-        let of_limits = ["capacity", "allow_override", "when_cut_off", "rlqs"];
+        let of_limits = [
+            "capacity",
+            "allow_override",
+            "when_cut_off",
+            "mode",
+            "overshoot",
+            "rlqs",
+        ];
         for key in of_limits.iter().chain(OF_QUOTA) {
             if let Some(field) = fields.field(key) {
                 let what = format!("`{key}` without a limit: write `quota: 100/min`, or remove it");
@@ -366,6 +369,53 @@ impl<'a> Reader<'a> {
         cut_off.map_or_else(|| Err(self.problem(node.place, what)), |it| Ok(Some(it)))
     }
 
+    /// Reads `mode`, and the `overshoot` of a leased limit, which is a token bucket.
+    fn leased(&self, fields: &Fields<'_>, allows: &Allows) -> Read<Option<Exceeds>> {
+        let is_leased = match fields.get("mode") {
+            None => false,
+            Some(mode) => match self.text(mode, "mode")?.as_str() {
+                "strict" => false,
+                "leased" => true,
+                _ => return Err(self.problem(mode.place, "`mode` is strict or leased")),
+            },
+        };
+        match (is_leased, fields.get("overshoot")) {
+            (false, None) => Ok(None),
+            (false, Some(_)) => {
+                let what = "`overshoot` is for a leased limit: write `mode: leased`, or remove it";
+                Err(self.problem(fields.place_of("overshoot"), what))
+            }
+            (true, _) if !is_one_bucket(allows) => {
+                let what = "`mode: leased` needs one token bucket: write `quota: 5000/s burst 5000`, or remove it";
+                Err(self.problem(fields.place_of("mode"), what))
+            }
+            (true, None) => {
+                let what =
+                    "a leased limit may be exceeded: write by how much, such as `overshoot: 5%`";
+                Err(self.problem(fields.place_of("mode"), what))
+            }
+            (true, Some(overshoot)) => self.overshoot(overshoot).map(Some),
+        }
+    }
+
+    /// Reads a part of the burst such as `5%`, or a number of tokens.
+    fn overshoot(&self, node: &Node) -> Read<Exceeds> {
+        let text = self.text(node, "overshoot")?;
+        let percent = || {
+            let percent = text.strip_suffix('%')?.parse().ok()?;
+            (1..=100)
+                .contains(&percent)
+                .then_some(Exceeds::Percent(percent))
+        };
+        let tokens = || {
+            let tokens = text.parse().ok().filter(|tokens| *tokens >= 1)?;
+            Some(Exceeds::Tokens(tokens))
+        };
+        let what = "`overshoot` is a part of the burst from 1% to 100%, or a number of tokens";
+        let overshoot = percent().or_else(tokens);
+        overshoot.ok_or_else(|| self.problem(node.place, what))
+    }
+
     /// Reads `[{name: a}, {name: b}]`.
     fn replaces(&self, list: Option<&Node>) -> Read<Vec<String>> {
         let Some(list) = list else {
@@ -454,6 +504,11 @@ impl<'a> Reader<'a> {
             _ => Err(self.problem(node.place, format!("`{key}` is true or false"))),
         }
     }
+}
+
+fn is_one_bucket(allows: &Allows) -> bool {
+    let kind = LimiterKind::Token;
+    matches!(allows, Allows::Quota { kind: this, .. } if *this == kind)
 }
 
 /// Returns whether a thousandth of a quota is more than a token in a year, which is the least rate of Envoy.

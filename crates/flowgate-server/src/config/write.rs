@@ -1,6 +1,6 @@
 //! A configuration as text again.
 
-use super::{Allows, Config, Descriptor, Terms};
+use super::{Allows, Config, Descriptor, Exceeds, Terms};
 use flowgate::LimiterKind;
 use flowgate_fleet::CutOff;
 use std::fmt::Write;
@@ -114,6 +114,14 @@ impl Writer {
             }
             _ => {}
         }
+        if let Some(exceeds) = terms.leased {
+            self.field(indent, "mode", "leased");
+            let overshoot = match exceeds {
+                Exceeds::Percent(percent) => format!("{percent}%"),
+                Exceeds::Tokens(tokens) => tokens.to_string(),
+            };
+            self.field(indent, "overshoot", &overshoot);
+        }
         if let Some(capacity) = terms.capacity {
             self.field(indent, "capacity", &capacity.to_string());
         }
@@ -160,6 +168,14 @@ descriptors:
         shadow_mode: true
   - key: "site"
     quota: "10/s; 1000/day"
+  - key: "busy"
+    quota: "1000/s"
+    mode: leased
+    overshoot: 5%
+  - key: "calm"
+    quota: "1000/s"
+    mode: leased
+    overshoot: 70
   - key: "edge"
     quota: "100/s burst 20"
     rlqs: true
@@ -182,7 +198,7 @@ domain: "other"
     fn every_key_is_written_as_it_was_read() {
         let config = Config::parse("a.yaml", ALL).unwrap();
         assert_eq!(config.to_yaml(), ALL);
-        assert_eq!(config.len(), 7);
+        assert_eq!(config.len(), 9);
     }
 
     proptest! {

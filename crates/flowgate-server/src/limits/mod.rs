@@ -549,6 +549,11 @@ impl Compiler<'_> {
                     "`when_cut_off` is for limits in a store: remove it, or run with --store";
                 return Err(problem(what.to_owned()));
             }
+            None if terms.leased.is_some() => {
+                let what =
+                    "`mode: leased` is for limits in a store: remove it, or run with --store";
+                return Err(problem(what.to_owned()));
+            }
             None if terms.is_assigned => {
                 let before = before.and_then(|before| before.reports());
                 RuleState::Assigned(before.map_or_else(Arc::default, Arc::clone))

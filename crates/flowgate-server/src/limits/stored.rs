@@ -1,10 +1,10 @@
 //! A limit in a store that several servers share.
 
 use super::Key;
-use crate::config::{Allows, Terms};
+use crate::config::{Allows, Exceeds, Terms};
 use crate::decision::Undecided;
 use flowgate::{Denied, LimiterKind, Quota};
-use flowgate_fleet::{Ask, CutOff, Fleet, FleetError, FleetKeyed, FleetStanding};
+use flowgate_fleet::{Ask, CutOff, Fleet, FleetError, FleetKeyed, FleetStanding, Overshoot};
 use tracing::{Instrument, debug_span};
 
 /// The keys that a server remembers, if the limit has no `capacity`.
@@ -17,7 +17,14 @@ pub(crate) struct Stored {
     kind: StoredKind,
     /// The limit has it once the configuration is loaded.
     quota: Quota,
+    built: Built,
+}
+
+/// What a limit of the fleet is built with. Another one needs another limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Built {
     cut_off: Option<CutOff>,
+    leased: Option<Exceeds>,
     capacity: usize,
 }
 
@@ -50,26 +57,42 @@ impl Stored {
             let what = "a limit in a store has one quota for all keys: remove `allow_override`, or run without --store";
             return Err(what.to_owned());
         }
-        let (cut_off, capacity) = (terms.cut_off, terms.capacity.unwrap_or(CAPACITY));
-        let build = |name: &str, quota, capacity| {
-            let built = built(fleet, name, (kind, quota), cut_off, capacity);
-            built.map_err(|error| match error {
+        let built = Built {
+            cut_off: terms.cut_off,
+            leased: terms.leased,
+            capacity: terms.capacity.unwrap_or(CAPACITY),
+        };
+        let build = |name: &str, quota, built: Built| {
+            let limit = built.limit(fleet, name, (kind, quota));
+            limit.map_err(|error| match error {
+                FleetError::Overshoot { least } => format!(
+                    "leases cannot keep this overshoot: write `overshoot: {least}` or more tokens, or `mode: strict`"
+                ),
                 FleetError::NoCutOff => "what is admitted while the store does not answer is not known: add --nodes N, or write `when_cut_off: deny`".to_owned(),
                 error => error.to_string(),
             })
         };
         let limit = match before {
-            None => build(id, quota, capacity)?,
+            None => build(id, quota, built)?,
             Some(before) if before.kind != kind => {
                 let what = "a limit in a store cannot become another kind of limit while servers run: give it another key, or restart them";
                 return Err(what.to_owned());
             }
+            Some(before) if before.built.leased != built.leased && before.quota != quota => {
+                // The limit of before has to keep the quota, too, and may not be able to.
+                let what = "`quota` cannot change together with `mode` or `overshoot` while servers run: change one, and then the other";
+                return Err(what.to_owned());
+            }
             Some(before) => {
                 // All limits of one name have one quota. Whether they can have this one, another name tells.
-                build(&format!("{id} "), quota, 1)?;
-                match (before.cut_off, before.capacity) == (cut_off, capacity) {
+                let tried = Built {
+                    capacity: 1,
+                    ..built
+                };
+                build(&format!("{id} "), quota, tried)?;
+                match before.built == built {
                     true => before.limit.clone(),
-                    false => build(id, before.limit.quota(), capacity)?,
+                    false => build(id, before.limit.quota(), built)?,
                 }
             }
         };
@@ -77,8 +100,7 @@ impl Stored {
             limit,
             kind,
             quota,
-            cut_off,
-            capacity,
+            built,
         }))
     }
 
@@ -158,27 +180,33 @@ fn kept(allows: &Allows) -> Result<Option<(StoredKind, Quota)>, String> {
     }))
 }
 
-fn built(
-    fleet: &Fleet,
-    name: &str,
-    (kind, quota): (StoredKind, Quota),
-    cut_off: Option<CutOff>,
-    capacity: usize,
-) -> Result<FleetKeyed, FleetError> {
-    if kind == StoredKind::Bucket {
-        let builder = fleet.keyed(name, quota).capacity(capacity);
-        return match cut_off {
-            Some(cut_off) => builder.when_cut_off(cut_off).build(),
-            None => builder.build(),
+impl Built {
+    fn limit(
+        self,
+        fleet: &Fleet,
+        name: &str,
+        (kind, quota): (StoredKind, Quota),
+    ) -> Result<FleetKeyed, FleetError> {
+        if kind == StoredKind::Bucket {
+            let builder = fleet.keyed(name, quota).capacity(self.capacity);
+            let builder = match self.leased {
+                Some(Exceeds::Percent(percent)) => builder.leased(Overshoot::percent(percent)),
+                Some(Exceeds::Tokens(tokens)) => builder.leased(Overshoot::tokens(tokens)),
+                None => builder,
+            };
+            return match self.cut_off {
+                Some(cut_off) => builder.when_cut_off(cut_off).build(),
+                None => builder.build(),
+            };
+        }
+        let builder = fleet.keyed_window(name, quota).capacity(self.capacity);
+        let builder = match self.cut_off {
+            Some(cut_off) => builder.when_cut_off(cut_off),
+            None => builder,
         };
-    }
-    let builder = fleet.keyed_window(name, quota).capacity(capacity);
-    let builder = match cut_off {
-        Some(cut_off) => builder.when_cut_off(cut_off),
-        None => builder,
-    };
-    match kind {
-        StoredKind::AlignedWindow => builder.align_to_wall().build(),
-        _ => builder.build(),
+        match kind {
+            StoredKind::AlignedWindow => builder.align_to_wall().build(),
+            _ => builder.build(),
+        }
     }
 }

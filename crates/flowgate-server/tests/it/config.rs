@@ -185,12 +185,36 @@ fn a_wrong_limit_is_named_with_its_place_and_what_to_write() {
             "4:5: `share_threshold` needs a value with `*`, whose matches share the limit",
         ),
         (
-            "quota: 1/s; mode: strict",
-            "5:5: `mode` is for leased limits, which this version lacks; remove it",
+            "quota: 1/s; mode: loose",
+            "5:11: `mode` is strict or leased",
         ),
         (
-            "quota: 1/s; overshoot: 5%",
-            "5:5: `overshoot` is for leased limits, which this version lacks; remove it",
+            "quota: 1/s; mode: strict; overshoot: 5%",
+            "6:5: `overshoot` is for a leased limit: write `mode: leased`, or remove it",
+        ),
+        (
+            "quota: 1/s; mode: leased",
+            "5:5: a leased limit may be exceeded: write by how much, such as `overshoot: 5%`",
+        ),
+        (
+            "quota: 1/s; algorithm: fixed; mode: leased; overshoot: 5%",
+            "6:5: `mode: leased` needs one token bucket: write `quota: 5000/s burst 5000`, or remove it",
+        ),
+        (
+            "quota: 1/s; mode: leased; overshoot: 0%",
+            "6:16: `overshoot` is a part of the burst from 1% to 100%, or a number of tokens",
+        ),
+        (
+            "quota: 1/s; mode: leased; overshoot: 101%",
+            "6:16: `overshoot` is a part of the burst from 1% to 100%, or a number of tokens",
+        ),
+        (
+            "quota: 1/s; mode: leased; overshoot: 0",
+            "6:16: `overshoot` is a part of the burst from 1% to 100%, or a number of tokens",
+        ),
+        (
+            "mode: leased",
+            "4:5: `mode` without a limit: write `quota: 100/min`, or remove it",
         ),
         (
             "quota: 1/s; when_cut_off: 9/8",

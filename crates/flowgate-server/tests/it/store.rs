@@ -180,15 +180,94 @@ fn what_a_store_cannot_keep_is_told_with_its_place() {
     ] {
         assert_eq!(problem(&fleet, limit), format!("a.yaml:3:5: {what}"));
     }
+    let leased = "quota: 1000/s burst 1000, mode: leased, overshoot";
+    assert_eq!(
+        problem(&fleet, &format!("{leased}: 19")),
+        "a.yaml:3:5: leases cannot keep this overshoot: write `overshoot: 20` or more tokens, or `mode: strict`"
+    );
     let alone = store.store.fleet().open().unwrap();
     assert!(problem(&alone, "quota: 1/s").contains("add --nodes N, or write `when_cut_off: deny`"));
-    let text = "{domain: api, descriptors: [{key: user, quota: 1/s, when_cut_off: deny}]}";
-    let config = Config::parse("a.yaml", text).unwrap();
-    let problem = DecideLimits::new(&config, &time).unwrap_err().to_string();
-    assert!(
-        problem
-            .ends_with("`when_cut_off` is for limits in a store: remove it, or run with --store")
+    for (keys, what) in [
+        ("when_cut_off: deny", "`when_cut_off`"),
+        ("mode: leased, overshoot: 50%", "`mode: leased`"),
+    ] {
+        let text = format!("{{domain: api, descriptors: [{{key: user, quota: 1/s, {keys}}}]}}");
+        let config = Config::parse("a.yaml", &text).unwrap();
+        let problem = DecideLimits::new(&config, &time).unwrap_err().to_string();
+        let what = format!("{what} is for limits in a store: remove it, or run with --store");
+        assert!(problem.ends_with(&what), "{problem}");
+    }
+}
+
+const LEASED: &str = "
+domain: api
+descriptors:
+  - { key: user, quota: 1000/s burst 1000, when_cut_off: deny, mode: leased, overshoot: 20%, name: users }
+";
+
+#[test]
+fn c1_a_leased_limit_is_decided_without_the_store_within_its_overshoot() {
+    let store = Store::new();
+    let servers = [
+        LEASED,
+        &LEASED.replace("mode: leased, overshoot: 20%, ", ""),
+    ]
+    .map(|text| Running::of(DecideServer::new(store.limits(text))));
+    // The manual clock stands still: nothing flows in.
+    let admitted = |server: &Running, times: usize| {
+        let told = server.resp("FG.ASK users a\r\n".repeat(times).as_bytes());
+        told.matches("*5\r\n:0\r\n:1000\r\n").count()
+    };
+    let [leased, strict] = &servers;
+    assert_eq!(admitted(leased, 500), 500);
+    // What it holds in advance is not the other server's.
+    let others = admitted(strict, 1_000);
+    assert!((400..500).contains(&others), "{others}");
+    // It decides without the store, and the other one does not.
+    store.store.stop();
+    assert_eq!(admitted(strict, 1), 0);
+    assert_eq!(admitted(leased, 500), 500 - others);
+}
+
+#[test]
+fn a_reload_changes_the_mode_or_the_quota_of_a_limit_in_a_store() {
+    let store = Store::new();
+    let server = Running::of(DecideServer::new(store.limits(LEASED)));
+    let reload = |text: &str| {
+        let config = Config::parse("b.yaml", text).unwrap();
+        let reloaded = server.reloader.reload(&config);
+        reloaded.map_err(|problem| problem.to_string())
+    };
+    let admits = |limit: &str| {
+        let told = server.resp(b"FG.ASK users a\r\n");
+        assert!(
+            told.starts_with(&format!("*5\r\n:0\r\n:{limit}\r\n")),
+            "{told}"
+        );
+    };
+    admits("1000");
+    let strict = LEASED.replace("mode: leased, overshoot: 20%, ", "");
+    let large = |text: &str| text.replace("burst 1000", "burst 2000");
+    assert_eq!(
+        reload(&large(&strict)).unwrap_err(),
+        "b.yaml:4:5: `quota` cannot change together with `mode` or `overshoot` while servers run: change one, and then the other"
     );
+    admits("1000");
+    reload(&strict).unwrap();
+    reload(&large(&strict)).unwrap();
+    admits("2000");
+    reload(&large(LEASED)).unwrap();
+    admits("2000");
+    // Leases of a smaller burst cannot keep 20% of it.
+    let small = LEASED.replace("burst 1000", "burst 10");
+    let problem = reload(&small).unwrap_err();
+    assert!(
+        problem.contains("write `overshoot: 20` or more tokens"),
+        "{problem}"
+    );
+    admits("2000");
+    reload(LEASED).unwrap();
+    admits("1000");
 }
 
 #[test]
