@@ -232,6 +232,25 @@ impl Ledger {
         answer
     }
 
+    /// [`wait`](Self::wait) for a grant of a window. A caller that did not wait has the timestamp of its own reading of the clock
+    /// ([`Grant::at`]). If the window already had a later grant, it counted this one with it, no later than now.
+    fn wait_for_window(
+        &self,
+        wait: Acquire<impl Acquirable<Granted = Grant>>,
+        time: &ManualClock,
+    ) -> Result<Grant, Denied> {
+        let (visit, answer) = self.moments.visit(wait);
+        if let Ok(grant) = answer {
+            let counted_by = match visit.stood {
+                Some(_) => grant.at(),
+                None => time.now(),
+            };
+            let at_ns = counted_by.as_nanos();
+            self.enter(visit, Grant { at_ns, ..grant });
+        }
+        answer
+    }
+
     fn enter(&self, visit: Visit, grant: Grant) {
         self.turns().push((visit, grant));
     }

@@ -37,7 +37,8 @@ fn crowd(limiter: &dyn Limiter, time: &ManualClock, most: u64, change: impl FnOn
         for n in [1, 2, 1] {
             let (ledger, left, note) = (&ledger, &left, &note);
             threads.spawn(move || {
-                note(ledger.wait(limiter.acquire().n(n)).expect("in turn"));
+                let answer = ledger.wait_for_window(limiter.acquire().n(n), time);
+                note(answer.expect("in turn"));
                 left.fetch_sub(1, SeqCst);
             });
         }
