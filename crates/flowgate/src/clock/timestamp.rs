@@ -61,6 +61,7 @@ impl Add<Duration> for Timestamp {
 }
 
 /// A duration in nanoseconds. A duration of 584 years or more counts as the largest number.
+#[inline(always)]
 pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
