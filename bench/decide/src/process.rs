@@ -46,11 +46,24 @@ pub fn pinned(core: usize, program: &str) -> Command {
 ///
 /// A message if there is none.
 pub fn free_port() -> Result<u16, String> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|error| format!("no free port: {error}"))
+    let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    for _ in 0..ATTEMPTS {
+        let first = bind(0).map_err(|error| format!("no free port: {error}"))?;
+        let port = first
+            .local_addr()
+            .map_err(|error| error.to_string())?
+            .port();
+        // flowgate has its doors at this port and the two after it.
+        let others = [1, 2].map(|more| port.checked_add(more).map(bind));
+        if others.iter().all(|other| matches!(other, Some(Ok(_)))) {
+            return Ok(port);
+        }
+    }
+    Err(format!("no three free ports in {ATTEMPTS} attempts"))
 }
+
+/// Attempts to find three free ports that follow one another.
+const ATTEMPTS: u32 = 100;
 
 /// A server, killed when this is dropped.
 #[derive(Debug)]
