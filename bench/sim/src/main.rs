@@ -1,5 +1,6 @@
 //! Events per second of the simulator on one core, beside a bare heap. See ../README.md.
 
+mod direct;
 mod heap;
 mod scenarios;
 
@@ -45,6 +46,16 @@ struct Row {
     events: u64,
     million_per_second: Spread,
     share_of_heap: Spread,
+    /// Of the same calls to the library without the simulator, where these are measured.
+    calls_million_per_second: Option<Spread>,
+}
+
+/// What was measured of a scenario, by round.
+#[derive(Clone, Default)]
+struct Rates {
+    events: u64,
+    simulated: Vec<f64>,
+    calls: Vec<f64>,
 }
 
 /// Tenth percentile, median and ninetieth percentile.
@@ -88,22 +99,24 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         core_affinity::set_for_current(first);
     }
     let mut heap = Vec::new();
-    let mut measured: Vec<Vec<f64>> = vec![Vec::new(); scenarios.len()];
-    let mut events = vec![0; scenarios.len()];
+    let mut measured = vec![Rates::default(); scenarios.len()];
     for round in 0..rounds {
         heap.push(per_second(|| heap::run(requests)).1);
         for turn in 0..scenarios.len() {
             let index = (round + turn) % scenarios.len();
-            let (number, rate) = per_second(|| scenarios[index].run());
-            events[index] = number;
-            measured[index].push(rate);
+            let (scenario, rates) = (&scenarios[index], &mut measured[index]);
+            let (events, rate) = per_second(|| scenario.run());
+            rates.events = events;
+            rates.simulated.push(rate);
+            if let Some(direct) = scenario.direct() {
+                rates.calls.push(per_second(direct).1);
+            }
         }
     }
     let rows: Vec<Row> = scenarios
         .iter()
-        .zip(events)
         .zip(&measured)
-        .map(|((scenario, events), rates)| row(scenario, events, rates, &heap))
+        .map(|(scenario, rates)| row(scenario, rates, &heap))
         .collect();
     print(&rows, Spread::of(&heap));
     if let Some((path, mut file)) = file {
@@ -127,48 +140,53 @@ fn processor_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn row(scenario: &Scenario, events: u64, rates: &[f64], heap: &[f64]) -> Row {
-    let millions: Vec<f64> = rates.iter().map(|rate| rate / 1e6).collect();
-    let shares: Vec<f64> = rates
+fn row(scenario: &Scenario, rates: &Rates, heap: &[f64]) -> Row {
+    let simulated = &rates.simulated;
+    let millions: Vec<f64> = simulated.iter().map(|rate| rate / 1e6).collect();
+    let shares: Vec<f64> = simulated
         .iter()
         .zip(heap)
         .map(|(rate, heap)| rate / heap)
         .collect();
     Row {
         scenario: scenario.name,
-        events,
+        events: rates.events,
         million_per_second: Spread::of(&millions),
         share_of_heap: Spread::of(&shares),
+        calls_million_per_second: scenario
+            .direct()
+            .map(|_| Spread::of(&rates.calls).scaled(1e-6)),
     }
 }
 
 fn print(rows: &[Row], heap: Spread) {
     println!(
-        "{:<28} {:>10} {:>22} {:>22}",
-        "scenario", "events", "million/s (p10 p90)", "share of heap (p10 p90)"
+        "{:<28} {:>10} {:>22} {:>22} {:>22}",
+        "scenario",
+        "events",
+        "million/s (p10 p90)",
+        "share of heap (p10 p90)",
+        "calls alone, million/s"
     );
     let millions = heap.scaled(1e-6);
     println!("{:<28} {:>10} {millions} {:>22}", "a bare heap", "", "1");
     for row in rows {
+        let calls = row.calls_million_per_second.map(|rate| rate.to_string());
         println!(
-            "{:<28} {:>10} {} {}",
-            row.scenario, row.events, row.million_per_second, row.share_of_heap
+            "{:<28} {:>10} {} {} {}",
+            row.scenario,
+            row.events,
+            row.million_per_second,
+            row.share_of_heap,
+            calls.unwrap_or_default()
         );
     }
     println!();
     for row in rows {
-        verdict(
-            row.scenario,
-            "million events/s",
-            row.million_per_second.p50,
-            LEAST_PER_SECOND / 1e6,
-        );
-        verdict(
-            row.scenario,
-            "of the heap",
-            row.share_of_heap.p50,
-            LEAST_SHARE,
-        );
+        let (millions, least) = (row.million_per_second.p50, LEAST_PER_SECOND / 1e6);
+        verdict(row.scenario, "million events/s", millions, least);
+        let share = row.share_of_heap.p50;
+        verdict(row.scenario, "of the heap", share, LEAST_SHARE);
     }
     if heap.p90 / heap.p10 > MOST_SPREAD {
         println!(

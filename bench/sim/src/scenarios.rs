@@ -4,20 +4,27 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate::{Keyed, LeakyBucket, ManualClock, Quota, TokenBucket};
+use flowgate::{AnyKeyed, Keyed, LeakyBucket, ManualClock, Quota, TokenBucket};
 use flowgate_schedule::Schedule;
 use flowgate_sim::{Arrivals, Distribution, Keys, LimiterPolicy, Server, Simulation, Traffic};
 
+use crate::direct::Requests;
+
 /// Requests per second.
 const RATE: u64 = 100_000;
-const MILLI: Duration = Duration::from_millis(1);
+/// How long a request waits, where it waits.
+pub const PATIENCE: Duration = Duration::from_millis(1);
 
 /// A simulation and its policy.
 pub struct Scenario {
     pub name: &'static str,
     simulation: Simulation,
     policy: Box<dyn Fn(&ManualClock) -> LimiterPolicy>,
+    direct: Option<Direct>,
 }
+
+/// The same requests and calls without the simulator. Returns the number of events.
+type Direct = Box<dyn Fn() -> u64>;
 
 impl Scenario {
     /// Runs it, and returns the number of events.
@@ -27,6 +34,17 @@ impl Scenario {
             .run(self.name, |time| Ok::<_, Infallible>((self.policy)(time)));
         let Ok(outcome) = outcome;
         outcome.events
+    }
+
+    /// Makes the calls to the library that cost most, if that is most of the run, and returns the number of events.
+    pub fn direct(&self) -> Option<&Direct> {
+        self.direct.as_ref()
+    }
+
+    fn with_direct(mut self, calls: impl Fn(&Requests) -> u64 + 'static) -> Self {
+        let requests = Requests::of(&self.simulation);
+        self.direct = Some(Box::new(move || calls(&requests)));
+        self
     }
 }
 
@@ -42,13 +60,11 @@ pub fn all(requests: u64) -> Vec<Scenario> {
     };
     let queue = |time: &ManualClock| {
         let queue = LeakyBucket::builder(Quota::per_second(RATE * 9 / 10)).clock(time);
-        LimiterPolicy::rate(Arc::new(queue.build().expect("a limiter"))).wait(MILLI)
+        Arc::new(queue.build().expect("a limiter"))
     };
     let keyed = |time: &ManualClock| {
         let keyed = Keyed::token_bucket(Quota::per_second(10).burst(20)).clock(time);
-        LimiterPolicy::keyed(flowgate::AnyKeyed::TokenBucket(Arc::new(
-            keyed.capacity(1_000_000).expect("a limiter"),
-        )))
+        AnyKeyed::TokenBucket(Arc::new(keyed.capacity(1_000_000).expect("a limiter")))
     };
     // 0.9 of its capacity, after the bucket.
     let service = Distribution::exponential(Duration::from_secs(20) / RATE as u32);
@@ -70,12 +86,24 @@ pub fn all(requests: u64) -> Vec<Scenario> {
             simulation(poisson()).server(Server::new(20, service)),
             bucket,
         ),
-        scenario("waits for a leaky bucket", simulation(poisson()), queue),
+        scenario(
+            "waits for a leaky bucket",
+            simulation(poisson()),
+            move |time| LimiterPolicy::rate(queue(time)).wait(PATIENCE),
+        )
+        .with_direct(move |requests| {
+            let time = ManualClock::new();
+            requests.wait(&time, &queue(&time))
+        }),
         scenario(
             "a million keys",
             simulation(poisson().keys(Keys::zipf(1_000_000, 1.1))),
-            keyed,
-        ),
+            move |time| LimiterPolicy::keyed(keyed(time)),
+        )
+        .with_direct(move |requests| {
+            let time = ManualClock::new();
+            requests.decide(&time, &keyed(&time))
+        }),
         scenario("10,000 users", closed, bucket),
     ]
 }
@@ -89,5 +117,6 @@ fn scenario(
         name,
         simulation,
         policy: Box::new(policy),
+        direct: None,
     }
 }

@@ -92,6 +92,11 @@ impl Poisson {
         Ok(poisson)
     }
 
+    /// Returns the gap before request `index`.
+    pub(crate) fn gap(&self, index: u64) -> u64 {
+        gap(self.seed, index)
+    }
+
     pub(crate) fn scheduled_ns(&self, index: u64) -> u64 {
         self.to_ns(self.gaps_before(index + 1, 0, 0))
     }
