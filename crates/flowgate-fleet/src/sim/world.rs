@@ -585,8 +585,7 @@ impl World<'_> {
         if let Ok(reply) = &outcome {
             node.note(key, terms, reply, self.now_ns);
         }
-        let others_wait = node.strict.answer(record(key), askers, outcome);
-        if others_wait {
+        if node.strict.answer(record(key), askers, outcome) {
             self.announce(who, key);
         }
         let told = self.collect(who);
