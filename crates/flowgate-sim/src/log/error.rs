@@ -210,7 +210,7 @@ impl fmt::Display for LogError {
                 write!(f, "all {} lines are malformed; check the format and the names of fields", lines.count)?;
                 lines.first.first().map_or(Ok(()), |line| write!(f, "; {line}"))
             }
-            Self::Malformed(line) => write!(f, "{line}; correct it, or read without 'strict' to skip it"),
+            Self::Malformed(line) => write!(f, "{line}; correct it, or allow malformed lines, which are then skipped and counted"),
             Self::Backward { line, by, limit } => write!(
                 f,
                 "line {line} is {by:.0?} older than a line before it, more than {limit:.0?}; put the parts of the log in \

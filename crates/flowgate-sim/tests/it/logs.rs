@@ -238,7 +238,7 @@ fn malformed_lines_are_counted_and_the_first_three_are_kept() {
     assert_eq!(first, expected);
     assert_eq!(
         error(&LogReader::new().strict(true), log),
-        "line 1: no time in brackets: 'hello'; correct it, or read without 'strict' to skip it"
+        "line 1: no time in brackets: 'hello'; correct it, or allow malformed lines, which are then skipped and counted"
     );
 }
 
@@ -481,7 +481,7 @@ fn durations_that_cannot_be_read_are_counted_or_an_error() {
     };
     assert_eq!(
         error(DurationReader::new().strict(true), text),
-        "line 2: field '1' is not a duration such as '12ms', or in seconds: 'soon'; correct it, or read without 'strict' to skip it"
+        "line 2: field '1' is not a duration such as '12ms', or in seconds: 'soon'; correct it, or allow malformed lines, which are then skipped and counted"
     );
     assert_eq!(
         error(DurationReader::new(), "a,b\n1,2\n"),
