@@ -11,6 +11,7 @@ need_command cargo "the Rust toolchain, from https://rustup.rs"
 need_package nginx nginx-light
 need_package wrk wrk
 need_package redis-server redis-server
+need_package faketime faketime
 ci/engines.sh
 export CARGO_INCREMENTAL=0 FLOWGATE_LONG=1
 log=$(mktemp)

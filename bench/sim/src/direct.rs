@@ -31,7 +31,7 @@ impl Requests {
         Self(requests.take())
     }
 
-    /// Waits for the limiter, and returns the number of events: requests, and waiters that are woken.
+    /// Waits for the limiter, and returns the number of requests and of wake-ups.
     ///
     /// The waiters are granted in the order in which they came, so that the first of them is the one that is woken.
     pub fn wait(&self, time: &ManualClock, limiter: &Arc<LeakyBucket>) -> u64 {

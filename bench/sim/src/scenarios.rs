@@ -36,7 +36,7 @@ impl Scenario {
         outcome.events
     }
 
-    /// Makes the calls to the library that cost most, if that is most of the run, and returns the number of events.
+    /// What makes the calls to the library alone, where they are most of the work.
     pub fn direct(&self) -> Option<&Direct> {
         self.direct.as_ref()
     }

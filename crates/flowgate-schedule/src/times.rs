@@ -31,7 +31,7 @@ pub struct Times<'a> {
     index: u64,
     /// For random gaps: the sum before the next request.
     gaps: u64,
-    /// For random gaps: the next ones. They do not depend on each other, so a processor core computes several at once.
+    /// For random gaps: the next ones. They do not depend on each other, so a processor core computes several together.
     ahead: [u64; AHEAD],
     /// The index of the first request whose gap is not ahead.
     ahead_end: u64,

@@ -1,12 +1,13 @@
 //! One server that fails: what is admitted never exceeds the bound, and the limit holds again afterwards.
 
-use crate::support::{Engine, Ledger, calls, fleet, fleets, is_down, until};
+use crate::support::{Engine, Ledger, calls, fleet, fleets, is_down, servers, until};
 use flowgate_fleet::{CutOff, Fleet};
 use std::convert::identity;
 use std::thread;
 use std::time::Duration;
 
 const NODES: u32 = 3;
+const SECOND: Duration = Duration::from_secs(1);
 const QUOTA: &str = "500/s burst 100";
 /// Admissions after a fault that show that the limit works again.
 const SOME: usize = 50;
@@ -276,6 +277,43 @@ fn c1_c4_a_record_of_another_hour_mints_nothing_and_blocks_nothing() {
         assert!(wait <= Duration::from_secs(20), "{name}: {wait:?}");
         engine.command::<()>("FLUSHALL").unwrap();
     }
+}
+
+#[test]
+#[ignore = "needs valkey-server and libfaketime: ./ci/test"]
+fn c1_c4_a_store_whose_clock_jumps_an_hour() {
+    let Some((_, valkey)) = servers()
+        .into_iter()
+        .find(|(name, _)| name.contains("Valkey"))
+    else {
+        println!("skipped: Valkey is not here");
+        return;
+    };
+    let engine = Engine::start_with_clock(&valkey);
+    let time = flowgate::ManualClock::new();
+    let fleet = Fleet::redis(&engine.url()).unwrap().nodes(1).clock(&time);
+    let fleet = fleet.timeout(Duration::from_secs(10)).open().unwrap();
+    let limit = fleet.limit("api", "6/h burst 10".parse().unwrap());
+    let limit = limit.build().unwrap();
+    // A refusal is known here for a second.
+    let ask = |n| {
+        time.advance(2 * SECOND);
+        limit.ask().n(n).block()
+    };
+    let is_spent = |why: &str| {
+        let denied = ask(1).expect_err(why);
+        let wait = denied.retry_after().expect("the store knows when");
+        assert!(wait <= 600 * SECOND, "{why}: blocked for {wait:?}");
+    };
+    assert!(ask(10).is_ok());
+    is_spent("all are taken");
+    engine.set_clock(-1);
+    is_spent("set back: nothing flows back, and time goes on from there");
+    engine.set_clock(0);
+    assert!(ask(6).is_ok(), "set ahead: what flows back in an hour");
+    is_spent("set ahead: no more than that");
+    engine.set_clock(-1);
+    is_spent("set back again");
 }
 
 #[test]

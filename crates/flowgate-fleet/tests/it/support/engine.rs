@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where a server is.
 #[derive(Clone)]
@@ -24,6 +24,9 @@ impl Place {
         }
     }
 }
+
+/// The file with the clock of a server, in its directory, if its clock can be set.
+const CLOCK: &str = "clock";
 
 /// A server on a free port, with a directory of its own; stopped and removed when dropped.
 pub struct Engine {
@@ -58,6 +61,30 @@ impl Engine {
             let common = [&common[..], &keeps].concat();
             Self::try_start(program, place, port, &[&common, settings].concat())
         })
+    }
+
+    /// Starts one whose clock is set by [`set_clock`](Self::set_clock). Not with jemalloc, under which it hangs.
+    pub fn start_with_clock(program: &Path) -> Self {
+        start_on_free_port(|port| {
+            fs::write(directory(port).join(CLOCK), "+0").unwrap();
+            let settings = ["--bind", "127.0.0.1", "--port", &port.to_string()];
+            let settings = [&settings[..], &["--save", ""]].concat();
+            Self::try_start(program, &Place::here(), port, &settings)
+        })
+    }
+
+    /// Sets its clock this many hours from the time, and waits until it is.
+    pub fn set_clock(&self, hours: i64) {
+        // In one step: it may read the file at any time.
+        let (file, new) = (self.directory.join(CLOCK), self.directory.join("new"));
+        fs::write(&new, format!("{hours:+}h")).unwrap();
+        fs::rename(new, file).unwrap();
+        let is_set = || {
+            let (seconds, _): (i64, u64) = self.command("TIME").unwrap();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            (seconds - now.as_secs() as i64 - hours * 3600).abs() < 60
+        };
+        super::until("the clock is not set", || (0..3).all(|_| is_set()));
     }
 
     /// Starts a sentinel. It writes its file of settings again when something changes.
@@ -196,6 +223,14 @@ fn spawn(program: &Path, place: &Place, directory: &Path, settings: &[String]) -
         }
         None => Command::new(program),
     };
+    let clock = directory.join(CLOCK);
+    if clock.exists() {
+        command
+            .env("LD_PRELOAD", libfaketime())
+            .env("FAKETIME_TIMESTAMP_FILE", clock)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("DONT_FAKE_MONOTONIC", "1");
+    }
     command
         .args(settings)
         .current_dir(directory)
@@ -204,6 +239,13 @@ fn spawn(program: &Path, place: &Place, directory: &Path, settings: &[String]) -
         .stderr(Stdio::null())
         .spawn()
         .unwrap_or_else(|error| panic!("{}: {error}; ./ci/test installs it", program.display()))
+}
+
+fn libfaketime() -> PathBuf {
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut places = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    let library = places.find(|library| library.exists());
+    library.expect("libfaketime; ./ci/test installs it")
 }
 
 impl Drop for Engine {
