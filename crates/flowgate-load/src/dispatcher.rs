@@ -78,6 +78,8 @@ pub(crate) struct Dispatcher {
     pub(crate) plan: Arc<Plan>,
     pub(crate) shard: usize,
     pub(crate) shards: usize,
+    /// The server whose requests it sends; `None` for all, in order.
+    pub(crate) server: Option<usize>,
     pub(crate) left: Arc<AtomicU64>,
     pub(crate) shared: Rc<Shared>,
     pub(crate) pacer: Pacer,
@@ -123,6 +125,9 @@ impl Dispatcher {
             let indices = (self.shard..).step_by(self.shards);
             let times = schedule.times().skip(self.shard).step_by(self.shards);
             for (index, offset) in indices.zip(times) {
+                if !self.sends(index) {
+                    continue;
+                }
                 let Some(scheduled) = round.checked_add(offset).filter(|time| *time < start) else {
                     break;
                 };
@@ -150,6 +155,9 @@ impl Dispatcher {
         let indices = (self.shard..).step_by(self.shards);
         let times = schedule.times().skip(self.shard).step_by(self.shards);
         for (index, offset) in indices.zip(times) {
+            if !self.sends(index) {
+                continue;
+            }
             let scheduled = self.at(Some(offset)).ok_or(Ended)?;
             tokio::select! {
                 biased;
@@ -306,13 +314,14 @@ impl Dispatcher {
                 self.shared.pool.forget_peak();
                 return Ok(());
             }
-            if self.shared.pool.hand_over(self.job(index, now)).is_some() {
+            let job = self.job(index, now);
+            if self.shared.pool.hand_over(job).is_some() {
                 index += self.shards;
                 continue;
             }
             tokio::select! {
                 biased;
-                () = self.shared.pool.freed() => {}
+                () = self.shared.pool.freed(job.server) => {}
                 () = &mut stopped => return Err(Ended),
                 () = sleep_past(Some(start)) => {}
             }
@@ -340,12 +349,13 @@ impl Dispatcher {
                 if end.is_some_and(|end| now >= end) {
                     return Err(Ended);
                 }
-                if self.shared.pool.hand_over(self.job(index, now)).is_some() {
+                let job = self.job(index, now);
+                if self.shared.pool.hand_over(job).is_some() {
                     break;
                 }
                 tokio::select! {
                     biased;
-                    () = self.shared.pool.freed() => {}
+                    () = self.shared.pool.freed(job.server) => {}
                     () = &mut stopped => return Err(Ended),
                     () = sleep_past(end) => return Err(Ended),
                 }
@@ -390,7 +400,7 @@ impl Dispatcher {
                 biased;
                 () = &mut stopped => break Err(Ended),
                 () = &mut end => break Ok(None),
-                () = pool.freed() => {
+                () = pool.freed(job.server) => {
                     if let Some(id) = pool.hand_over(job) {
                         break Ok(Some(id));
                     }
@@ -414,10 +424,13 @@ impl Dispatcher {
 
     /// Returns the request with this index in the whole run.
     fn job(&self, index: usize, scheduled: Instant) -> Job {
-        Job {
-            scheduled,
-            message: index % self.shared.messages.len(),
-        }
+        self.shared.prepared.job(index, scheduled)
+    }
+
+    /// Returns whether this dispatcher sends the request with this index.
+    fn sends(&self, index: usize) -> bool {
+        self.server
+            .is_none_or(|server| self.shared.prepared.server(index) == server)
     }
 
     fn at(&self, offset: Option<Duration>) -> Option<Instant> {

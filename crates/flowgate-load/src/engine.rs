@@ -23,12 +23,13 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::connection::{ConnectOptions, Connector, Peer, TlsError, Via};
+use crate::connection::{ConnectOptions, Peer, TlsError, Via};
 use crate::event::Batch;
 use crate::failure::Failure;
 use crate::find::blocks::Blocks;
 use crate::measurement::Measurement;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
+use crate::prepared::Prepared;
 use crate::progress::Progress;
 use crate::report::{Asked, Connections, Provenance, Report};
 use crate::request_log::RequestLog;
@@ -81,7 +82,7 @@ pub enum RunError {
     },
     /// TLS could not be set up.
     Tls(TlsError),
-    /// There is no target, or two targets differ in host or port.
+    /// There is no target, or two targets differ in host or port, or there are too many servers.
     Targets(String),
     /// The operating system refused a thread or a timer.
     System(io::Error),
@@ -190,11 +191,9 @@ fn carry_out(
     watch: impl FnMut(&Progress),
 ) -> Result<(Report, Option<Blocks>), RunError> {
     let plan = Arc::new(plan);
-    let first = one_host(&plan)?;
-    let connector = Connector::new(first, &plan.connect).map_err(RunError::Tls)?;
-    let addresses = resolve(first, &plan.connect, stop)?;
+    let prepared = Arc::new(Prepared::new(&plan, stop)?);
     let threads = threads(&plan);
-    let launched = launch(&plan, &connector, &addresses, threads, stop)?;
+    let launched = launch(&plan, &prepared, threads, stop)?;
 
     let asked = Asked {
         max_error_share: plan.max_error_share,
@@ -213,7 +212,7 @@ fn carry_out(
 
     let [lag, response, service] = measurement.durations().map(|durations| durations.spread());
     let report = Report {
-        target: in_words(&plan.targets),
+        target: prepared.in_words(),
         own_origin: plan.own_origin,
         asked,
         span: measurement.span(),
@@ -249,8 +248,7 @@ struct Launched {
 /// Starts the sending threads, and waits until they have opened their connections.
 fn launch(
     plan: &Arc<Plan>,
-    connector: &Connector,
-    addresses: &[Peer],
+    prepared: &Arc<Prepared>,
     threads: usize,
     stop: &Stop,
 ) -> Result<Launched, RunError> {
@@ -269,8 +267,7 @@ fn launch(
         let share_of = |whole: usize| whole.saturating_sub(shard).div_ceil(threads);
         let part = Part {
             plan: plan.clone(),
-            connector: connector.clone(),
-            addresses: addresses.to_vec(),
+            prepared: prepared.clone(),
             shard,
             shards: threads,
             // No thread uses another's connection.
@@ -292,10 +289,7 @@ fn launch(
     for outcome in is_ready {
         // Dropping the starters ends the threads that wait for the start.
         let warmth = outcome?;
-        launched.warmth.connections += warmth.connections;
-        launched.warmth.places += warmth.places;
-        launched.warmth.missing += warmth.missing;
-        launched.warmth.why_missing = warmth.why_missing.or(launched.warmth.why_missing);
+        launched.warmth.add(warmth);
     }
     Ok(launched)
 }
@@ -415,28 +409,6 @@ impl<'a> ScheduledByNow<'a> {
     }
 }
 
-/// Returns the first target, if all have the same host and port.
-fn one_host(plan: &Plan) -> Result<&Target, RunError> {
-    let [first, others @ ..] = &plan.targets[..] else {
-        return Err(RunError::Targets("no URL is given".to_owned()));
-    };
-    match others.iter().find(|other| !other.is_at(first)) {
-        None => Ok(first),
-        Some(other) => Err(RunError::Targets(format!(
-            "{first} and {other} differ in host or port: run one command per server"
-        ))),
-    }
-}
-
-fn in_words(targets: &[Target]) -> String {
-    match targets {
-        [] => String::new(),
-        [target] => target.to_string(),
-        [first, other] => format!("{first} and {other}"),
-        [first, others @ ..] => format!("{first} and {} others", others.len()),
-    }
-}
-
 /// Resolves the host to connect to, to at least one address.
 pub(crate) fn resolve(
     target: &Target,
@@ -479,8 +451,8 @@ pub(crate) fn resolve(
     }
 }
 
-/// Returns the maximum number of connections.
-fn connections(plan: &Plan) -> usize {
+/// Returns the maximum number of connections to each server.
+pub(crate) fn connections(plan: &Plan) -> usize {
     plan.connections.get().min(MAX_CONNECTIONS)
 }
 

@@ -54,9 +54,12 @@ mod pacing;
 mod pacing_limiter;
 mod plan;
 mod pool;
+mod prepared;
 mod progress;
 mod report;
+mod request_file;
 mod request_log;
+mod request_mix;
 mod shard;
 mod spread;
 mod stop;
@@ -85,7 +88,9 @@ pub use report::{
     Asked, Connections, Curves, Guarantee, PacingMode, Provenance, Report, ReportError, Window,
     html,
 };
+pub use request_file::{RequestFile, RequestFileError, RequestFormat, Rows};
 pub use request_log::RequestLog;
+pub use request_mix::{RequestMix, RequestMixError};
 pub use spread::{Quantile, Spread};
 pub use stop::Stop;
 pub use target::{Target, TargetError};

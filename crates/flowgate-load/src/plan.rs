@@ -11,6 +11,7 @@ use hyper::{Method, Request, Uri};
 use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
 use crate::report::{Asked, Guarantee, MAX_ERROR_SHARE, PacingMode};
+use crate::request_mix::RequestMix;
 use crate::target::Target;
 use flowgate_schedule::{Extent, Schedule};
 
@@ -56,6 +57,8 @@ pub const MAX_CONNECTIONS: usize = 20_000;
 pub struct Plan {
     /// Targets of the requests, used in turn. All must have the same host and port.
     pub targets: Vec<Target>,
+    /// Requests that each have a target and a template, in place of `targets` and `template` (default: none).
+    pub mix: Option<RequestMix>,
     /// Whether `targets` is this process's own [`Origin`](crate::Origin). Only the report mentions it.
     pub own_origin: bool,
     /// When requests are sent.
@@ -64,7 +67,7 @@ pub struct Plan {
     pub late: Late,
     /// Method, headers and body of each request.
     pub template: Template,
-    /// Maximum number of open connections (default: 50; at most [`MAX_CONNECTIONS`]).
+    /// Maximum number of open connections to each server (default: 50; at most [`MAX_CONNECTIONS`] in all).
     ///
     /// All are opened before the scheduled time of the first request, but never more than there are requests.
     pub connections: NonZeroUsize,
@@ -175,6 +178,7 @@ impl Plan {
     pub fn new(target: Target, pace: impl Into<Pace>) -> Plan {
         Plan {
             targets: vec![target],
+            mix: None,
             own_origin: false,
             pace: pace.into(),
             late: Late::Queue,

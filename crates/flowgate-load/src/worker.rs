@@ -1,17 +1,18 @@
 //! The task of each place: waits for a request, exchanges it, and marks the place as free.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::connection::{Answer, Connection, Message, Stamp, Trunk};
+use crate::connection::{Answer, Connection, Stamp, Trunk};
 use crate::event::{Event, Journal, Outcome};
 use crate::failure::Failure;
 use crate::pool::{Job, Pool};
+use crate::prepared::Prepared;
 
 /// State shared by all workers of a thread.
 pub(crate) struct Shared {
-    /// Used in turn.
-    pub(crate) messages: Vec<Message>,
+    pub(crate) prepared: Arc<Prepared>,
     pub(crate) timeout: Duration,
     pub(crate) keep_alive: bool,
     /// Whether a request may be resent if the server has not processed it.
@@ -92,7 +93,7 @@ impl Worker {
         connection: &mut Option<Connection>,
     ) -> Result<Answer, Failure> {
         self.stamp.arm();
-        let message = &self.shared.messages[job.message];
+        let message = self.shared.prepared.message(job);
         let exchange = async {
             let mut may_resend = self.shared.may_resend;
             loop {

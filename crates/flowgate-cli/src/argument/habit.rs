@@ -72,8 +72,8 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (&["-b"], "write -d TEXT or -D FILE for the body"),
     (
-        &["-f", "-F", "--form"],
-        "forms are not supported: write -D FILE with -T 'multipart/form-data; boundary=…'",
+        &["-f", "-F"],
+        "write --form NAME=VALUE, or --form NAME=@FILE",
     ),
     (
         &["-Z", "--body-lines"],
@@ -112,8 +112,8 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         "HTTP/1.1 is the default: remove it",
     ),
     (
-        &["--urls-from-file", "--url-file", "--targets"],
-        "write --urls FILE",
+        &["--urls-from-file", "--url-file"],
+        "write --urls FILE, or --targets FILE for requests with headers and bodies",
     ),
     (
         &["--rand-regex-url"],

@@ -209,11 +209,8 @@ pub(crate) fn run(find: Find) -> Exit {
 
 fn search(find: Find) -> Result<Exit, Refusal> {
     let wish = wish(&find)?;
-    let inputs: Vec<PathBuf> = [find.request.file(), find.urls.file()]
-        .into_iter()
-        .flatten()
-        .map(PathBuf::from)
-        .collect();
+    let files = find.request.files().chain(find.urls.file());
+    let inputs: Vec<PathBuf> = files.map(PathBuf::from).collect();
     let targets = match find.urls.targets()? {
         Some(targets) => targets,
         None => vec![url::parse(&find.url).map_err(Refusal::usage)?],

@@ -17,6 +17,7 @@ use crate::argument::input;
 use crate::argument::output::Output;
 use crate::argument::profile::Profile;
 use crate::argument::request::{Request, Urls};
+use crate::argument::targets::Targets;
 use crate::argument::url;
 use crate::descriptors;
 use crate::exit::{Exit, Refusal, complain, exit_codes, print};
@@ -37,6 +38,8 @@ Examples:
       In a pipeline: exit with 3 if the server is too slow or fails too often.
   flowgate load http://host/ -q 500 --warm-up 5s --log requests.jsonl
       Send for 5 s without counting, then for 10 s; write a line per request.
+  flowgate load --targets requests.http --variables users.csv -q 500
+      The requests of a file in turn; {{name}} is a column of users.csv.
   flowgate load http://host/ -z 10s
       Without a rate: as fast as the server responds, on 50 connections.
 
@@ -64,6 +67,18 @@ Limiters (--limiter), each with a rate:
   approximate
              'approximate 100/min': as many CDNs count, by two windows and the
              share of the older one that is still inside the minute
+
+Files of requests (--targets), detected by extension and first character:
+  vegeta     METHOD URL, headers, @FILE for the body; a blank line between
+             requests
+  http       as editors write them (.http, .rest): ### between requests, @name =
+             value, {{name}}, < FILE for the body; its path is relative to FILE
+  json       an object per line: method, url, header, and one of body (Base64),
+             text, json and body_file
+  - '# @weight 3' before a request, or \"weight\":3, sends it three times as often.
+  - Each server has -c connections of its own. With -q, requests to a busy server
+    do not delay those to others.
+  - Headers and the body of the command line are added to requests without them.
 
 The report:
   pacing     gap error: how far the gap between two sends is from the scheduled
@@ -138,6 +153,9 @@ pub(crate) struct Load {
     urls: Urls,
 
     #[command(flatten)]
+    targets: Targets,
+
+    #[command(flatten)]
     connecting: Connecting,
 
     #[command(flatten)]
@@ -149,11 +167,14 @@ impl Load {
     fn inputs(&self) -> Vec<PathBuf> {
         let files = [
             self.profile.file(),
-            self.request.file(),
             self.urls.file(),
             self.connecting.file(),
         ];
-        files.into_iter().flatten().map(Path::to_path_buf).collect()
+        let files = files.into_iter().flatten();
+        let files = files
+            .chain(self.request.files())
+            .chain(self.targets.files());
+        files.map(Path::to_path_buf).collect()
     }
 }
 
@@ -173,7 +194,7 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         load.url,
         load.profile,
         load.cap,
-        (load.request, load.urls),
+        (load.request, load.urls, load.targets),
         load.connecting,
     )?;
     plan.max_error_share = load.output.max_errors;
@@ -235,21 +256,24 @@ fn plan(
     url: Option<String>,
     profile: Profile,
     cap: Cap,
-    (request, urls): (Request, Urls),
+    (request, urls, files): (Request, Urls, Targets),
     connecting: Connecting,
 ) -> Result<Plan, Refusal> {
-    let is_aimed = url.is_some() || urls.is_in_use();
+    let is_aimed = url.is_some() || urls.is_in_use() || files.is_in_use();
     if connecting.has_via() && !is_aimed {
         return Err(Refusal::usage(
             "--unix-socket and --connect-to need a URL, for the host and the path: write http://localhost/",
         ));
     }
     let pace = profile.pace(cap.limiter()?, is_aimed)?;
+    let template = request.template()?;
+    let mix = files.mix(&template)?;
     let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
-    let targets = match (urls.targets()?, &url) {
-        (Some(targets), _) => targets,
-        (None, Some(url)) => vec![parse(url)?],
-        (None, None) => {
+    let targets = match (urls.targets()?, &mix, &url) {
+        (Some(targets), ..) => targets,
+        (None, Some(mix), _) => mix.servers(),
+        (None, None, Some(url)) => vec![parse(url)?],
+        (None, None, None) => {
             let started = Origin::start().map_err(|error| {
                 Refusal::could_not_run(format!("cannot start the built-in test server: {error}"))
             })?;
@@ -269,17 +293,24 @@ fn plan(
     let late = profile.late(&pace);
     let mut plan = Plan::new(first.clone(), pace);
     plan.targets = targets;
+    plan.mix = mix;
     plan.own_origin = !is_aimed;
     plan.late = late;
     plan.warm_up = profile.warm_up();
     connecting.apply(&mut plan)?;
-    plan.template = request.template()?;
+    plan.template = template;
+    files.allow(&plan)?;
     Ok(plan)
 }
 
 /// Raises the limit of open files. A built-in test server has the other end of each connection in this process.
 fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
     let connections = count(plan.connections).min(plan.pace.requests().unwrap_or(u64::MAX));
+    let servers = plan
+        .mix
+        .as_ref()
+        .map_or(1, |mix| mix.servers().len() as u64);
+    let connections = connections.saturating_mul(servers);
     let ends = if plan.own_origin { 2 } else { 1 };
     let threads = plan.threads.or_else(|| available_parallelism().ok());
     descriptors::provide(connections, ends, threads.map_or(1, count))

@@ -16,6 +16,7 @@ mod reports;
 mod serve;
 mod simulate;
 mod support;
+mod targets;
 mod tls;
 mod usage;
 mod verify;
