@@ -223,6 +223,7 @@ fn carry_out(
         curves: measurement.curves(),
         percentiles: measurement.percentiles(&plan.percentiles),
         timeline: measurement.timeline(),
+        detail: measurement.detail(),
         connections: Connections {
             connections: count(warmth.connections),
             allowed: count(warmth.places),

@@ -40,8 +40,10 @@
 //! This crate has no features.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod compare;
 mod connection;
 mod counts;
+mod detail;
 mod dispatcher;
 mod engine;
 mod event;
@@ -69,8 +71,10 @@ mod verdict;
 pub mod verify;
 mod worker;
 
+pub use compare::{Compared, Comparison, Difference, compare};
 pub use connection::{ConnectOptions, HttpVersion, Peer, TlsError, Trust, Via};
 pub use counts::{ErrorCause, RequestCounts, Statuses};
+pub use detail::{Detail, Histogram, HistogramError, TimeBlock};
 pub use engine::{RunError, run, run_logged, run_watched};
 pub use failure::{Failure, TlsFault};
 #[doc(no_inline)]

@@ -242,6 +242,7 @@ fn search(find: Find) -> Result<Exit, Refusal> {
         csv: None,
         html: find.output.html,
         log: None,
+        junit: None,
     };
     let reports = destinations.open(&inputs)?;
     let connections = service

@@ -1,28 +1,30 @@
 //! `flowgate load`: send requests at a rate or under one, and report whether the rate was held or the rate limit kept.
 
+use std::fs::File;
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::Args;
 use flowgate_load::{
-    Origin, Pace, Plan, Progress, Report, RequestLog, Stop, Target, Verdict, html,
+    Comparison, Origin, Pace, Plan, Progress, Report, RequestLog, Stop, Target, Verdict, html,
 };
 
 use crate::argument::cap::Cap;
 use crate::argument::command_line;
 use crate::argument::connecting::Connecting;
-use crate::argument::gate::Gate;
 use crate::argument::input;
 use crate::argument::output::Output;
 use crate::argument::profile::Profile;
 use crate::argument::request::{Request, Urls};
 use crate::argument::targets::Targets;
 use crate::argument::url;
+use crate::checks::{self, Check};
 use crate::descriptors;
 use crate::exit::{Exit, Refusal, complain, exit_codes, print};
 use crate::interrupt::{self, STOPPING};
-use crate::reports::{Reports, Sink};
+use crate::reports::{self, Reports, Sink};
 use crate::watch::{Subject, Watch};
 
 const EXPLANATION: &str = concat!(
@@ -36,6 +38,9 @@ Examples:
       Raise the rate linearly from 100/s to 5000/s; write a page with charts.
   flowgate load http://host/ -q 500 --fail-if 'p99>50ms' --fail-if 'err>0.1%'
       In a pipeline: exit with 3 if the server is too slow or fails too often.
+  flowgate load http://host/ -q 500 -z 60s --compare baseline.json \\
+      --fail-if 'p99>baseline+10%' --junit load.xml
+      Exit with 3 if the server got slower than in an earlier run.
   flowgate load http://host/ -q 500 --warm-up 5s --log requests.jsonl
       Send for 5 s without counting, then for 10 s; write a line per request.
   flowgate load --targets requests.http --variables users.csv -q 500
@@ -123,6 +128,12 @@ A run stopped by Ctrl-C checks none.
   skipped    requests skipped by --late, as a share of those scheduled
   sent       the number of requests sent: 1000
 
+With --compare, a value can be baseline, baseline+10%, baseline-5%, baseline+2ms:
+the value of the earlier run, for p50 to p99.99, mean, err, limited and rate. For
+err and limited, +1% are percentage points. The condition is only true if it is
+certain: if the whole 95 % interval of the change is beyond the limit. Intervals
+come from a bootstrap over about 25 blocks of time, not over single requests.
+
 On a terminal, a live view shows the progress (NO_COLOR is respected). Elsewhere
 nothing is printed until the report, unless you pass --progress. The report goes
 to standard output, everything else to standard error.
@@ -170,7 +181,10 @@ impl Load {
             self.urls.file(),
             self.connecting.file(),
         ];
-        let files = files.into_iter().flatten();
+        let files = files
+            .into_iter()
+            .flatten()
+            .chain(self.output.compare.as_deref());
         let files = files
             .chain(self.request.files())
             .chain(self.targets.files());
@@ -199,7 +213,9 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
     )?;
     plan.max_error_share = load.output.max_errors;
     plan.percentiles = percentiles;
+    let baseline = baseline(&load.output, &plan)?;
     let mut reports = load.output.destinations().open(&inputs)?;
+    let summary = load.output.summary.as_deref().map(appended).transpose()?;
     provide_descriptors(&plan)?;
     let takes_stdout = reports.take_stdout();
     let log = reports.log.take().map(log).transpose()?;
@@ -235,7 +251,18 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         Ok(mut report) => {
             report.provenance.command = Some(typed());
             let shown = !load.output.quiet && !takes_stdout;
-            conclude(&report, reports, log, shown, &load.output)
+            let compared = baseline.map(|baseline| {
+                let comparison = Comparison::of(&baseline, &report);
+                (baseline, comparison)
+            });
+            conclude(
+                &report,
+                compared,
+                (reports, summary),
+                log,
+                shown,
+                &load.output,
+            )
         }
         Err(error) => {
             let refusal = Refusal::could_not_run(error.to_string());
@@ -303,6 +330,48 @@ fn plan(
     Ok(plan)
 }
 
+/// Reads the earlier run, and checks that it can be compared.
+fn baseline(output: &Output, plan: &Plan) -> Result<Option<Report>, Refusal> {
+    let Some(path) = &output.compare else {
+        return match output.fail_if.iter().find(|gate| gate.needs_baseline()) {
+            None => Ok(None),
+            Some(gate) => Err(Refusal::usage(format!(
+                "--fail-if {}: write --compare baseline.json, too",
+                gate.text()
+            ))),
+        };
+    };
+    let baseline = reports::read("--compare", path)?;
+    let refuse = |why: String| {
+        Err(Refusal::usage(format!(
+            "--compare: {}: {why}",
+            path.display()
+        )))
+    };
+    if baseline.detail.blocks.is_empty() {
+        return refuse("written by an older version: run it again".to_owned());
+    }
+    let asked = plan.pace.to_string();
+    if baseline.asked.text != asked {
+        return refuse(format!(
+            "was a run at {}, and this one is at {asked}: write the same rate",
+            baseline.asked.text
+        ));
+    }
+    Ok(Some(baseline))
+}
+
+/// Opens a file that is added to.
+fn appended(path: &Path) -> Result<File, Refusal> {
+    let file = File::options().append(true).create(true).open(path);
+    file.map_err(|error| {
+        Refusal::could_not_run(format!(
+            "--summary: cannot write {}: {error}",
+            path.display()
+        ))
+    })
+}
+
 /// Raises the limit of open files. A built-in test server has the other end of each connection in this process.
 fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
     let connections = count(plan.connections).min(plan.pace.requests().unwrap_or(u64::MAX));
@@ -335,14 +404,26 @@ fn typed() -> String {
 /// Prints the report if it is to be `shown`, writes it to files, and returns the exit code.
 fn conclude(
     report: &Report,
-    reports: Reports,
+    compared: Option<(Report, Comparison)>,
+    (reports, summary): (Reports, Option<File>),
     log: Option<RequestLog>,
     shown: bool,
     output: &Output,
 ) -> Result<Exit, Refusal> {
     if shown {
         print(report)?;
+        if let (Some((_, comparison)), Some(path)) = (&compared, &output.compare) {
+            print(&format_args!(
+                "\ncompared with {}\n{comparison}",
+                path.display()
+            ))?;
+        }
     }
+    let checks = checks::conditions(
+        report,
+        compared.as_ref().map(|(baseline, _)| baseline),
+        &output.fail_if,
+    );
     // Writes all of them, and reports each failure.
     let mut is_written = true;
     let mut write = |written: Result<(), Refusal>| {
@@ -360,6 +441,18 @@ fn conclude(
     if let Some(sink) = reports.html {
         write(sink.write(html::page(&[(&report.target, report)])));
     }
+    if let Some(sink) = reports.junit {
+        write(sink.write(checks::junit(report, &checks)));
+    }
+    if let Some(mut file) = summary {
+        let comparison = compared.as_ref().map(|(_, comparison)| comparison);
+        let written = file.write_all(checks::summary(report, comparison, &checks).as_bytes());
+        write(
+            written.map_err(|error| {
+                Refusal::could_not_run(format!("--summary: cannot write: {error}"))
+            }),
+        );
+    }
     if let Some(log) = log {
         match log.finish() {
             Ok(0) => {}
@@ -371,7 +464,7 @@ fn conclude(
             )))),
         }
     }
-    let exit = judge(report, &output.fail_if, output.quiet);
+    let exit = judge(report, &checks, output.quiet);
     Ok(match is_written {
         true => exit,
         false => Exit::CouldNotRun,
@@ -379,19 +472,21 @@ fn conclude(
 }
 
 /// Prints failures that the printed report does not contain, and returns the exit code.
-fn judge(report: &Report, gates: &[Gate], is_quiet: bool) -> Exit {
+fn judge(report: &Report, checks: &[Check], is_quiet: bool) -> Exit {
     if report.is_interrupted {
-        if !gates.is_empty() {
+        if !checks.is_empty() {
             complain(&"--fail-if was not checked, because the run was stopped");
         }
         return Exit::Interrupted;
     }
-    let failures: Vec<_> = gates
-        .iter()
-        .filter_map(|gate| gate.failure(report))
-        .collect();
+    let failures: Vec<_> = checks.iter().filter_map(Check::failure).collect();
     for failure in &failures {
         complain(&format_args!("--fail-if {failure}"));
+    }
+    if !is_quiet {
+        for note in checks.iter().filter_map(Check::note) {
+            complain(&format_args!("passed: --fail-if {note}"));
+        }
     }
     match report.verdict() {
         // Without the requested load, the other numbers mean little.

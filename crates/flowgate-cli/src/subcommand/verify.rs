@@ -272,6 +272,7 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
         csv: None,
         html: verify.output.html,
         log: None,
+        junit: None,
     };
     let reports = destinations.open(&[])?;
     // Each connection needs a timer.

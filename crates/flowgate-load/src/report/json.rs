@@ -110,6 +110,11 @@ impl Report {
     ///       "scheduled", "sent", "admitted", "limited", "failed": 1000,
     ///       "response_p50_ns", "response_p99_ns", "response_max_ns", "lag_p99_ns": 110000
     ///   }] },
+    ///   "detail": {                   see Detail; left out in a report of an older version
+    ///     "lag", "response", "service": "6000 6010*3",   nanoseconds, and how many
+    ///     "block_ns": 200000000,      length of a block
+    ///     "blocks": [{"sent", "done", "limited", "failed": 200, "response": "6000 6010*3"}]
+    ///   },
     ///   "connections": {              see Connections
     ///     "connections", "allowed", "most_busy", "longest_wait_ns", "missing": 0,
     ///     "why_missing": "timed-out"  ?

@@ -16,6 +16,7 @@ pub use self::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::RequestCounts;
+use crate::detail::Detail;
 use crate::failure::Failure;
 use crate::pacing::Pacing;
 use crate::spread::{Quantile, Spread, percentile_name};
@@ -78,6 +79,9 @@ pub struct Report {
     ///
     /// A slot is 10 ms to 1 s, or longer in runs of more than an hour.
     pub timeline: Timeline,
+    /// Distributions in full, for joining and comparing reports; empty in a report of an older version.
+    #[serde(default, skip_serializing_if = "Detail::is_empty")]
+    pub detail: Detail,
     /// Use of the connections.
     pub connections: Connections,
     /// Whether the run was [stopped](crate::Stop) before its end.

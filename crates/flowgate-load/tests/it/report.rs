@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Asked, Busiest, Cause, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode,
-    Provenance, Quantile, Report, RequestCounts, Schedule, Slot, Spread, Statuses, Timeline,
-    Verdict, Window,
+    Asked, Busiest, Cause, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing,
+    PacingMode, Provenance, Quantile, Report, RequestCounts, Schedule, Slot, Spread, Statuses,
+    Timeline, Verdict, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -67,6 +67,7 @@ fn perfect() -> Report {
             },
             ..RequestCounts::default()
         },
+        detail: Detail::default(),
         timeline: Timeline {
             width: 1000 * MILLI,
             slots: slots([1000; 5], [1000; 5]),

@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use flowgate_load::{
-    Asked, Busiest, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode,
-    Provenance, Quantile, Report, RequestCounts, Slot, Spread, Statuses, Timeline, TlsFault,
-    Window,
+    Asked, Busiest, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing, PacingMode,
+    Provenance, Quantile, Report, RequestCounts, Slot, Spread, Statuses, TimeBlock, Timeline,
+    TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -172,6 +172,19 @@ pub fn full() -> Report {
         timeline: Timeline {
             width: SECOND,
             slots: vec![slot(1_000, 0, 0), slot(1_000, 20, 3), slot(970, 34, 40)],
+        },
+        detail: Detail {
+            lag: "6000*2970".parse().expect("a histogram"),
+            response: "110000*2000 1100000*970".parse().expect("a histogram"),
+            service: "104000*2970".parse().expect("a histogram"),
+            block: 120 * MILLI,
+            blocks: vec![TimeBlock {
+                sent: 2_970,
+                done: 2_969,
+                limited: 54,
+                failed: 41,
+                response: "110000*2000 1100000*970".parse().expect("a histogram"),
+            }],
         },
         connections: Connections {
             connections: 50,
