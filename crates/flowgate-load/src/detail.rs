@@ -40,6 +40,12 @@ pub struct Detail {
     pub response: Histogram,
     /// Distribution of [`Report::service`](crate::Report::service).
     pub service: Histogram,
+    /// Time of the first send after the start.
+    #[serde(rename = "first_sent_ns", with = "nanos")]
+    pub first_sent: Duration,
+    /// Time of the last send after the start.
+    #[serde(rename = "last_sent_ns", with = "nanos")]
+    pub last_sent: Duration,
     /// Length of a block.
     #[serde(rename = "block_ns", with = "nanos")]
     pub block: Duration,
@@ -198,7 +204,55 @@ impl<'de> Deserialize<'de> for Histogram {
     }
 }
 
+impl TimeBlock {
+    fn joined(blocks: &[TimeBlock]) -> TimeBlock {
+        let mut sum = TimeBlock::default();
+        blocks.iter().for_each(|block| sum.add(block));
+        sum
+    }
+
+    fn add(&mut self, other: &TimeBlock) {
+        self.sent += other.sent;
+        self.done += other.done;
+        self.limited += other.limited;
+        self.failed += other.failed;
+        self.response.add(&other.response);
+    }
+}
+
 impl Detail {
+    /// Adds that of a run with the same start. Blocks are joined until both have the same length.
+    ///
+    /// Returns `false` if that is not possible, because the runs were not of the same length.
+    pub(crate) fn add(&mut self, mut other: Detail) -> bool {
+        self.lag.add(&other.lag);
+        self.response.add(&other.response);
+        self.service.add(&other.service);
+        self.first_sent = self.first_sent.min(other.first_sent);
+        self.last_sent = self.last_sent.max(other.last_sent);
+        let width = self.block.max(other.block);
+        if !(self.widen(width) && other.widen(width)) {
+            return false;
+        }
+        self.blocks.resize(
+            self.blocks.len().max(other.blocks.len()),
+            TimeBlock::default(),
+        );
+        for (block, other) in self.blocks.iter_mut().zip(&other.blocks) {
+            block.add(other);
+        }
+        true
+    }
+
+    /// Joins every two blocks until they have this length, if they can have it.
+    fn widen(&mut self, width: Duration) -> bool {
+        while self.block < width && !self.block.is_zero() {
+            self.blocks = self.blocks.chunks(2).map(TimeBlock::joined).collect();
+            self.block = self.block.saturating_mul(2);
+        }
+        self.block == width
+    }
+
     /// Returns whether nothing was recorded, as in a report of an older version.
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
@@ -254,18 +308,7 @@ impl Blocks {
 
     /// Joins every two blocks into one.
     fn join(&mut self) {
-        let joined = self.blocks.chunks(2).map(|pair| {
-            let mut sum = TimeBlock::default();
-            for block in pair {
-                sum.sent += block.sent;
-                sum.done += block.done;
-                sum.limited += block.limited;
-                sum.failed += block.failed;
-                sum.response.add(&block.response);
-            }
-            sum
-        });
-        self.blocks = joined.collect();
+        self.blocks = self.blocks.chunks(2).map(TimeBlock::joined).collect();
         self.width_ns *= 2;
     }
 

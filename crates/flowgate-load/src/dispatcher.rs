@@ -76,8 +76,9 @@ impl Writes {
 /// Hands every request to a place at its scheduled time, or as soon as one is free afterwards.
 pub(crate) struct Dispatcher {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) shard: usize,
-    pub(crate) shards: usize,
+    /// Index of its first request in the schedule, and the distance to the next.
+    pub(crate) first: usize,
+    pub(crate) step: usize,
     /// The server whose requests it sends; `None` for all, in order.
     pub(crate) server: Option<usize>,
     pub(crate) left: Arc<AtomicU64>,
@@ -122,8 +123,8 @@ impl Dispatcher {
         let length = schedule.span() + schedule.interval().max(LEAST_ROUND);
         let mut round = self.writes.began;
         while round < start {
-            let indices = (self.shard..).step_by(self.shards);
-            let times = schedule.times().skip(self.shard).step_by(self.shards);
+            let indices = (self.first..).step_by(self.step);
+            let times = schedule.times().skip(self.first).step_by(self.step);
             for (index, offset) in indices.zip(times) {
                 if !self.sends(index) {
                     continue;
@@ -152,8 +153,8 @@ impl Dispatcher {
         mut stopped: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), Ended> {
         let last_call = self.at(schedule.span().checked_add(LATE_SENDS));
-        let indices = (self.shard..).step_by(self.shards);
-        let times = schedule.times().skip(self.shard).step_by(self.shards);
+        let indices = (self.first..).step_by(self.step);
+        let times = schedule.times().skip(self.first).step_by(self.step);
         for (index, offset) in indices.zip(times) {
             if !self.sends(index) {
                 continue;
@@ -307,7 +308,7 @@ impl Dispatcher {
                 () = self.pacer.sleep_until(began) => {}
             }
         }
-        let mut index = self.shard;
+        let mut index = self.first;
         loop {
             let now = Instant::now();
             if began == start || now >= start {
@@ -316,7 +317,7 @@ impl Dispatcher {
             }
             let job = self.job(index, now);
             if self.shared.pool.hand_over(job).is_some() {
-                index += self.shards;
+                index += self.step;
                 continue;
             }
             tokio::select! {
@@ -342,8 +343,7 @@ impl Dispatcher {
             () = &mut stopped => return Err(Ended),
             () = self.pacer.sleep_until(start) => {}
         }
-        let mut index = self.shard;
-        while self.take_one_of_those_left() {
+        while let Some(index) = self.take_one_of_those_left() {
             loop {
                 let now = Instant::now();
                 if end.is_some_and(|end| now >= end) {
@@ -360,16 +360,20 @@ impl Dispatcher {
                     () = sleep_past(end) => return Err(Ended),
                 }
             }
-            index += self.shards;
         }
         Ok(())
     }
 
-    fn take_one_of_those_left(&self) -> bool {
+    /// Returns the index of the next request of all threads, so that together they keep the order; `None` at the end.
+    fn take_one_of_those_left(&self) -> Option<usize> {
         let one_less = |left: u64| left.checked_sub(1);
-        self.left
+        let left = self
+            .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
-            .is_ok()
+            .ok()?;
+        let whole = self.plan.requests().unwrap_or(u64::MAX);
+        // A message is chosen by the index, and any will do beyond the range of an index.
+        Some((whole - left) as usize)
     }
 
     /// Hands the job to a place that is free by `end`, and returns the place. Records a wait.

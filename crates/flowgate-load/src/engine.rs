@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::iter::Peekable;
+use std::iter::{Peekable, Skip, StepBy};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -31,9 +31,10 @@ use crate::measurement::Measurement;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
 use crate::prepared::Prepared;
 use crate::progress::Progress;
-use crate::report::{Asked, Connections, Provenance, Report};
+use crate::report::{Connections, Provenance, Report};
 use crate::request_log::RequestLog;
 use crate::shard::{Link, Part, Start, Warmth};
+use crate::slice::Slice;
 use crate::stop::Stop;
 use crate::target::Target;
 use flowgate_schedule::Times;
@@ -84,6 +85,8 @@ pub enum RunError {
     Tls(TlsError),
     /// There is no target, or two targets differ in host or port, or there are too many servers.
     Targets(String),
+    /// The start of the [slice](crate::Plan::slice) has passed, or there is no time left to get ready for it.
+    TooLate,
     /// The operating system refused a thread or a timer.
     System(io::Error),
     /// The run was stopped before the scheduled time of the first request.
@@ -191,15 +194,17 @@ fn carry_out(
     watch: impl FnMut(&Progress),
 ) -> Result<(Report, Option<Blocks>), RunError> {
     let plan = Arc::new(plan);
+    plan.check_slice()?;
+    if let Some(slice) = plan.slice {
+        wait(slice.wait(plan.warm_up), stop)?;
+        slice.start(plan.warm_up)?;
+    }
     let prepared = Arc::new(Prepared::new(&plan, stop)?);
     let threads = threads(&plan);
     let launched = launch(&plan, &prepared, threads, stop)?;
 
-    let asked = Asked {
-        max_error_share: plan.max_error_share,
-        ..plan.pace.asked()
-    };
-    let mut measurement = Measurement::new(&plan.pace, &asked, threads);
+    let asked = plan.asked();
+    let mut measurement = Measurement::new(&plan, &asked, threads);
     measurement.blocks = blocks;
     let (shards, warmth) = (launched.shards, launched.warmth);
     let provenance = Provenance::now();
@@ -253,7 +258,7 @@ fn launch(
     threads: usize,
     stop: &Stop,
 ) -> Result<Launched, RunError> {
-    let requests = plan.pace.requests().unwrap_or(u64::MAX);
+    let requests = plan.requests().unwrap_or(u64::MAX);
     let left = Arc::new(AtomicU64::new(requests));
     let requests = usize::try_from(requests).unwrap_or(usize::MAX);
     let (ready, is_ready) = mpsc::channel();
@@ -306,7 +311,10 @@ fn count_while_sending(
 ) -> Result<(), RunError> {
     let pace = &plan.pace;
     let (reader, batches) = mpsc::channel();
-    let at = Instant::now() + LEAD_IN + plan.warm_up;
+    let at = match plan.slice {
+        None => Instant::now() + LEAD_IN + plan.warm_up,
+        Some(slice) => slice.start(plan.warm_up)?,
+    };
     for start in starts {
         let reader = reader.clone();
         // A thread that is gone has panicked, which `join` reports.
@@ -317,7 +325,7 @@ fn count_while_sending(
     thread::scope(|scope| {
         let counting = thread::Builder::new().name("flowgate-load-count".to_owned());
         let counting = counting.spawn_scoped(scope, move || {
-            let mut scheduled = ScheduledByNow::of(pace);
+            let mut scheduled = ScheduledByNow::of(plan);
             read(&batches, measurement, log, |measurement, is_last| {
                 let elapsed = at.elapsed();
                 scheduled.look(elapsed);
@@ -367,17 +375,18 @@ fn read(
 
 /// Number of requests scheduled until now. A sender reports each only when it is about to send it.
 struct ScheduledByNow<'a> {
-    times: Option<Peekable<Times<'a>>>,
+    times: Option<Peekable<StepBy<Skip<Times<'a>>>>>,
     /// Numbers at the last readings, the newest last.
     seen: VecDeque<u64>,
 }
 
 impl<'a> ScheduledByNow<'a> {
     /// Only a schedule has requests that are scheduled before they are sent.
-    fn of(pace: &'a Pace) -> ScheduledByNow<'a> {
+    fn of(plan: &'a Plan) -> ScheduledByNow<'a> {
+        let (first, step) = Slice::indices(plan.slice, 0, 1);
         ScheduledByNow {
-            times: match pace {
-                Pace::Hold(schedule) => Some(schedule.times().peekable()),
+            times: match &plan.pace {
+                Pace::Hold(schedule) => Some(schedule.times().skip(first).step_by(step).peekable()),
                 Pace::Under(..) | Pace::Unpaced(_) => None,
             },
             seen: VecDeque::from([0]),
@@ -408,6 +417,18 @@ impl<'a> ScheduledByNow<'a> {
             (last - first) as f64 * LOOKS_A_SECOND as f64 / looks as f64,
         ))
     }
+}
+
+/// Waits, unless the run is stopped. Blocks.
+fn wait(time: Duration, stop: &Stop) -> Result<(), RunError> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(RunError::System)?.block_on(async {
+        tokio::select! {
+            biased;
+            () = stop.stopped() => Err(RunError::Stopped),
+            () = tokio::time::sleep(time) => Ok(()),
+        }
+    })
 }
 
 /// Resolves the host to connect to, to at least one address.
@@ -465,12 +486,13 @@ fn threads(plan: &Plan) -> usize {
         Pace::Under(..) => return 1,
         _ if plan.threads.is_some() => plan.threads.map_or(1, usize::from),
         Pace::Hold(schedule) => {
-            let rate = schedule.highest_per_second().unwrap_or(0.0);
+            let slices = plan.slice.map_or(1, |slice| slice.count);
+            let rate = schedule.highest_per_second().unwrap_or(0.0) / slices as f64;
             ((rate / REQUESTS_A_THREAD).ceil() as usize).clamp(1, processors)
         }
         Pace::Unpaced(_) => processors,
     };
-    let useful = plan.pace.requests().map_or(usize::MAX, |requests| {
+    let useful = plan.requests().map_or(usize::MAX, |requests| {
         usize::try_from(requests).map_or(usize::MAX, |requests| requests.div_ceil(plan.streams()))
     });
     wanted.min(connections(plan)).min(useful)
@@ -495,6 +517,9 @@ impl fmt::Display for RunError {
             }
             RunError::Tls(error) => error.fmt(f),
             RunError::Targets(reason) => f.write_str(reason),
+            RunError::TooLate => f.write_str(
+                "the time of --start-at has passed: write a later one, at least 10 s from now",
+            ),
             RunError::System(error) => write!(f, "cannot start: {error}"),
             RunError::Stopped => f.write_str("stopped before the first request"),
         }

@@ -63,6 +63,7 @@ mod request_file;
 mod request_log;
 mod request_mix;
 mod shard;
+mod slice;
 mod spread;
 mod stop;
 mod target;
@@ -89,12 +90,13 @@ pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};
 pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
 pub use progress::Progress;
 pub use report::{
-    Asked, Connections, Curves, Guarantee, PacingMode, Provenance, Report, ReportError, Window,
-    html,
+    Asked, Connections, Curves, Guarantee, MergeError, Merged, MergedPart, PacingMode, Provenance,
+    Report, ReportError, Window, html,
 };
 pub use request_file::{RequestFile, RequestFileError, RequestFormat, Rows};
 pub use request_log::RequestLog;
 pub use request_mix::{RequestMix, RequestMixError};
+pub use slice::Slice;
 pub use spread::{Quantile, Spread};
 pub use stop::Stop;
 pub use target::{Target, TargetError};

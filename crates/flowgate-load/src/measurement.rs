@@ -9,7 +9,7 @@ use crate::event::{Batch, Event, Outcome};
 use crate::failure::Failure;
 use crate::find::blocks::Blocks;
 use crate::pacing::Sends;
-use crate::plan::Pace;
+use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::{Asked, Curves, nanos};
 use crate::spread::Durations;
@@ -98,8 +98,9 @@ struct Slots {
 }
 
 impl Measurement {
-    /// Creates a measurement of a run at this pace, by `threads` threads.
-    pub(crate) fn new(pace: &Pace, asked: &Asked, threads: usize) -> Measurement {
+    /// Creates a measurement of a run by this plan, by `threads` threads.
+    pub(crate) fn new(plan: &Plan, asked: &Asked, threads: usize) -> Measurement {
+        let pace = &plan.pace;
         let second = || Second {
             number: 0,
             response: Durations::new(),
@@ -107,7 +108,7 @@ impl Measurement {
         };
         Measurement {
             counts: RequestCounts {
-                scheduled: pace.requests(),
+                scheduled: plan.requests(),
                 ..RequestCounts::default()
             },
             max_error_share: asked.max_error_share,
@@ -389,7 +390,10 @@ impl Measurement {
     pub(crate) fn detail(&self) -> Detail {
         let [lag, response, service] = self.durations().map(Durations::histogram);
         let (block, blocks) = self.detail.finished();
+        let (first, last) = self.ends_ns.unwrap_or_default();
         Detail {
+            first_sent: Duration::from_nanos(first),
+            last_sent: Duration::from_nanos(last),
             lag,
             response,
             service,

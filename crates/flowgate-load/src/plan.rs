@@ -12,6 +12,7 @@ use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
 use crate::report::{Asked, Guarantee, MAX_ERROR_SHARE, PacingMode};
 use crate::request_mix::RequestMix;
+use crate::slice::Slice;
 use crate::target::Target;
 use flowgate_schedule::{Extent, Schedule};
 
@@ -90,6 +91,8 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Additional percentiles for the report, as shares from 0 to 1 (default: none).
     pub percentiles: Vec<f64>,
+    /// The part of the schedule that this run sends, from a common start (default: all of it, now).
+    pub slice: Option<Slice>,
     /// Number of sending threads. The default depends on the rate, with at most one per CPU.
     pub threads: Option<NonZeroUsize>,
 }
@@ -191,6 +194,7 @@ impl Plan {
             max_error_share: MAX_ERROR_SHARE,
             warm_up: Duration::ZERO,
             percentiles: Vec::new(),
+            slice: None,
             threads: None,
         }
     }
@@ -250,6 +254,7 @@ impl Pace {
                         }),
                     window: None,
                     max_error_share: MAX_ERROR_SHARE,
+                    slice: None,
                 }
             }
             Pace::Under(limiter, _) => {
@@ -266,6 +271,7 @@ impl Pace {
                     guarantee: limiter.guarantee(),
                     window: limiter.window(),
                     max_error_share: MAX_ERROR_SHARE,
+                    slice: None,
                 }
             }
             Pace::Unpaced(_) => Asked {
@@ -279,6 +285,7 @@ impl Pace {
                 guarantee: None,
                 window: None,
                 max_error_share: MAX_ERROR_SHARE,
+                slice: None,
             },
         }
     }

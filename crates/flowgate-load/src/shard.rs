@@ -24,6 +24,7 @@ use crate::pacer::Pacer;
 use crate::plan::{Pace, Plan};
 use crate::pool::Pool;
 use crate::prepared::{Prepared, Server};
+use crate::slice::Slice;
 use crate::stop::Stop;
 use crate::worker::{Shared, Worker};
 
@@ -249,11 +250,12 @@ impl Part {
 
         // Separate tasks, because waking the root future of the runtime needs a system call, and waking a task does not.
         let mut dispatching = JoinSet::new();
+        let (first, step) = Slice::indices(plan.slice, self.shard, self.shards);
         for (server, pacer) in pacers {
             let dispatcher = Dispatcher {
                 plan: plan.clone(),
-                shard: self.shard,
-                shards: self.shards,
+                first,
+                step,
                 server,
                 left: self.left.clone(),
                 shared: shared.clone(),

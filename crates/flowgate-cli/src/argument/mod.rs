@@ -15,6 +15,7 @@ mod plan;
 pub(crate) mod profile;
 pub(crate) mod rate;
 pub(crate) mod request;
+pub(crate) mod slice;
 pub(crate) mod slo;
 pub(crate) mod targets;
 pub(crate) mod url;

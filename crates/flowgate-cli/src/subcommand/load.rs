@@ -18,6 +18,7 @@ use crate::argument::input;
 use crate::argument::output::Output;
 use crate::argument::profile::Profile;
 use crate::argument::request::{Request, Urls};
+use crate::argument::slice::Part;
 use crate::argument::targets::Targets;
 use crate::argument::url;
 use crate::checks::{self, Check};
@@ -52,6 +53,10 @@ Hold a rate (-q):
   Each request has a scheduled time, which does not depend on responses.
   If all connections are busy, a request waits for one and is sent late. Late
   requests are caught up with, so the mean rate is exact; see also --late.
+
+One schedule from several machines (--slice, --start-at):
+  Each machine sends every Nth request, and all begin at the same time by their
+  own clocks. flowgate report --merge joins their reports.
 
 Stay under a rate (--at-most, --limiter):
   A pacing limiter decides when the next request may be sent, from the times at
@@ -155,6 +160,9 @@ pub(crate) struct Load {
     profile: Profile,
 
     #[command(flatten)]
+    part: Part,
+
+    #[command(flatten)]
     cap: Cap,
 
     #[command(flatten)]
@@ -206,7 +214,7 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
     let mut plan = plan(
         &mut origin,
         load.url,
-        load.profile,
+        (load.profile, load.part),
         load.cap,
         (load.request, load.urls, load.targets),
         load.connecting,
@@ -281,7 +289,7 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
 fn plan(
     origin: &mut Option<Origin>,
     url: Option<String>,
-    profile: Profile,
+    (profile, part): (Profile, Part),
     cap: Cap,
     (request, urls, files): (Request, Urls, Targets),
     connecting: Connecting,
@@ -324,6 +332,7 @@ fn plan(
     plan.own_origin = !is_aimed;
     plan.late = late;
     plan.warm_up = profile.warm_up();
+    part.apply(&mut plan)?;
     connecting.apply(&mut plan)?;
     plan.template = template;
     files.allow(&plan)?;
@@ -351,7 +360,10 @@ fn baseline(output: &Output, plan: &Plan) -> Result<Option<Report>, Refusal> {
     if baseline.detail.blocks.is_empty() {
         return refuse("written by an older version: run it again".to_owned());
     }
-    let asked = plan.pace.to_string();
+    let asked = match plan.slice {
+        None => plan.pace.to_string(),
+        Some(slice) => format!("{}, {slice}", plan.pace),
+    };
     if baseline.asked.text != asked {
         return refuse(format!(
             "was a run at {}, and this one is at {asked}: write the same rate",
@@ -374,7 +386,7 @@ fn appended(path: &Path) -> Result<File, Refusal> {
 
 /// Raises the limit of open files. A built-in test server has the other end of each connection in this process.
 fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
-    let connections = count(plan.connections).min(plan.pace.requests().unwrap_or(u64::MAX));
+    let connections = count(plan.connections).min(plan.requests().unwrap_or(u64::MAX));
     let servers = plan
         .mix
         .as_ref()

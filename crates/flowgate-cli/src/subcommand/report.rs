@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use flowgate_load::{Comparison, html};
+use flowgate_load::{Comparison, Merged, html};
 
 use crate::argument::input;
 use crate::argument::output::file;
@@ -18,6 +18,14 @@ pub(crate) struct Report {
     /// Read these files, written by flowgate load --json; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+
+    /// Join the reports of all slices of one run
+    #[arg(long)]
+    merge: bool,
+
+    /// With --merge, write the joined report as JSON; - is standard output
+    #[arg(long, value_name = "FILE", value_parser = file, requires = "merge")]
+    json: Option<PathBuf>,
 
     /// Write a page whose charts show all runs; - is standard output
     #[arg(long, value_name = "FILE", value_parser = file)]
@@ -47,17 +55,32 @@ fn show(report: Report) -> Result<(), Refusal> {
         .zip(&report.files)
         .map(|(label, path)| Ok((label, reports::read("", path)?)))
         .collect::<Result<_, Refusal>>()?;
-    let is_text = report.html.is_none() && report.csv.is_none();
+    let is_text = report.html.is_none() && report.csv.is_none() && report.json.is_none();
     let reports = Destinations {
-        json: None,
+        json: report.json,
         csv: report.csv,
         html: report.html,
         log: None,
         junit: None,
     }
     .open(&report.files)?;
+    let (runs, text) = match report.merge {
+        false => {
+            let text = text(&runs);
+            (runs, text)
+        }
+        true => {
+            let merged =
+                Merged::of(runs).map_err(|error| Refusal::usage(format!("--merge: {error}")))?;
+            let text = merged.to_string();
+            (vec![("merged".to_owned(), merged.report)], text)
+        }
+    };
     if is_text {
-        return print(&text(&runs));
+        return print(&text);
+    }
+    if let (Some(sink), [(_, merged)]) = (reports.json, &runs[..]) {
+        sink.write(merged.to_json())?;
     }
     if let Some(sink) = reports.csv {
         sink.write(table(&runs))?;

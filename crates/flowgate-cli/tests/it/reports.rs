@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{flowgate, read_request, run, server};
+use crate::support::{finished, flowgate, read_request, run, server};
 
 /// A directory of its own for each test, gone at its end.
 struct Directory(PathBuf);
@@ -206,6 +206,129 @@ fn what_cannot_be_compared_is_refused_before_anything_is_sent() {
     let missing = files.path("missing.json");
     let (exit, _, err) = run(&[&SHORT[..], &["--compare", &missing]].concat());
     assert_eq!((exit, err.lines().count()), (1, 1), "{err}");
+}
+
+#[test]
+fn slices_are_sent_by_several_processes_and_joined() {
+    let files = Directory::new("slices");
+    let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = seen.clone();
+    let url = server(move |stream, _| {
+        let (mut stream, counted) = (stream, counted.clone());
+        std::thread::spawn(move || {
+            while read_request(&mut stream) {
+                counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        });
+        true
+    });
+    let start_at = std::time::SystemTime::now() + std::time::Duration::from_secs(4);
+    let start_at = humantime::format_rfc3339_millis(start_at).to_string();
+    let paths = ["1.json", "2.json"].map(|name| files.path(name));
+    let processes: Vec<_> = paths
+        .iter()
+        .zip(["1/2", "2/2"])
+        .map(|(path, slice)| {
+            let load = ["load", &url, "-q", "200", "-n", "41", "--slice", slice];
+            let to = ["--start-at", &start_at, "--json", path, "--quiet"];
+            flowgate(&[&load[..], &to].concat())
+                .spawn()
+                .expect("the binary runs")
+        })
+        .collect();
+    for process in processes {
+        let (exit, _, err) = finished(process.wait_with_output().expect("it ends"));
+        assert!(exit == 0 || exit == 4, "{err}");
+    }
+    assert_eq!(seen.load(std::sync::atomic::Ordering::Relaxed), 41);
+    let whole = files.path("whole.json");
+    let merge = ["report", "--merge", &paths[1], &paths[0]];
+    let (exit, out, err) = run(&merge);
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert!(out.contains("\nrate       asked 200/s\n"), "{out}");
+    assert!(out.contains("\nsent       41 of 41 in "), "{out}");
+    assert!(out.contains("\nslowest    "), "{out}");
+    let (exit, out, err) = run(&[&merge[..], &["--json", &whole]].concat());
+    assert_eq!((exit, out.as_str(), err.as_str()), (0, "", ""));
+    let (exit, out, _) = run(&["report", &whole]);
+    assert_eq!(exit, 0);
+    assert!(out.contains("sent       41 of 41 in "), "{out}");
+    for (more, expected) in [
+        (
+            vec![&paths[0]],
+            "flowgate: --merge: slice 2/2 is missing: write its report, too\n",
+        ),
+        (
+            vec![&paths[0], &paths[0]],
+            "are both slice 1/2: write each slice once\n",
+        ),
+        (
+            vec![&paths[0], &whole],
+            "not a slice: write reports of flowgate load --slice\n",
+        ),
+    ] {
+        let mut arguments = vec!["report", "--merge"];
+        arguments.extend(more.iter().map(|path| path.as_str()));
+        let (exit, out, err) = run(&arguments);
+        assert_eq!((exit, out.as_str()), (2, ""), "{err}");
+        assert!(err.ends_with(expected) && err.lines().count() == 1, "{err}");
+    }
+}
+
+#[test]
+fn a_slice_that_cannot_be_sent_is_refused() {
+    let far = "2126-12-01T12:00:00Z";
+    for (arguments, expected) in [
+        (&["-q", "5", "-n", "9", "--slice", "1/2"][..], "--start-at"),
+        (
+            &["-q", "5", "-n", "9", "--slice", "3/2", "--start-at", far],
+            "write 1/8 to 8/8",
+        ),
+        (
+            &["-q", "5", "-n", "2", "--slice", "3/8", "--start-at", far],
+            "--slice 3/8 has no request",
+        ),
+        (
+            &[
+                "-n",
+                "9",
+                "--at-most",
+                "5",
+                "--slice",
+                "1/2",
+                "--start-at",
+                far,
+            ],
+            "needs a rate that is held",
+        ),
+        (
+            &[
+                "-q",
+                "5",
+                "-n",
+                "9",
+                "--slice",
+                "1/2",
+                "--start-at",
+                "2020-01-01T00:00:00Z",
+            ],
+            "--start-at has passed",
+        ),
+        (
+            &["-q", "5", "-n", "9", "--slice", "1/2", "--start-at", "noon"],
+            "write 2026-12-01T12:00:00Z",
+        ),
+    ] {
+        let (exit, out, err) = run(&[&["load"], arguments].concat());
+        assert_eq!((exit, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(expected) && err.lines().count() == 1, "{err}");
+    }
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn asked(schedule: &Schedule) -> Asked {
         guarantee: None,
         window: None,
         max_error_share: 0.01,
+        slice: None,
     }
 }
 
@@ -522,6 +523,7 @@ fn under() -> Report {
         }),
         window: None,
         max_error_share: 0.01,
+        slice: None,
     };
     report.counts.scheduled = None;
     report.counts.sent = 500;
@@ -635,6 +637,7 @@ fn a_run_without_a_rate_is_not_judged() {
         guarantee: None,
         window: None,
         max_error_share: 0.01,
+        slice: None,
     };
     report.counts.scheduled = None;
     assert_eq!(report.verdict(), Verdict::Unpaced);

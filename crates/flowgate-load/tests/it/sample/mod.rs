@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use flowgate_load::{
     Asked, Busiest, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing, PacingMode,
-    Provenance, Quantile, Report, RequestCounts, Slot, Spread, Statuses, TimeBlock, Timeline,
-    TlsFault, Window,
+    Provenance, Quantile, Report, RequestCounts, Slice, Slot, Spread, Statuses, TimeBlock,
+    Timeline, TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -105,6 +105,11 @@ pub fn full() -> Report {
                 span: 777 * MILLI,
             }),
             max_error_share: 0.05,
+            slice: Some(Slice {
+                index: 3,
+                count: 8,
+                start_at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_829_415_000),
+            }),
         },
         counts: RequestCounts {
             scheduled: Some(3_000),
@@ -177,6 +182,8 @@ pub fn full() -> Report {
             lag: "6000*2970".parse().expect("a histogram"),
             response: "110000*2000 1100000*970".parse().expect("a histogram"),
             service: "104000*2970".parse().expect("a histogram"),
+            first_sent: MILLI,
+            last_sent: 3_000 * MILLI,
             block: 120 * MILLI,
             blocks: vec![TimeBlock {
                 sent: 2_970,
@@ -208,6 +215,7 @@ pub fn full() -> Report {
 pub fn held(seconds: u64) -> Report {
     let mut report = full();
     report.asked.guarantee = None;
+    report.asked.slice = None;
     report.is_interrupted = false;
     report.counts = RequestCounts {
         scheduled: Some(1_000 * seconds),
