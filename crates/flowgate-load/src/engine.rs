@@ -23,7 +23,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::connection::{ConnectOptions, Peer, TlsError, Via};
+use crate::connection::{ConnectOptions, HostAddress, Peer, TlsError, Via};
 use crate::event::Batch;
 use crate::failure::Failure;
 use crate::find::blocks::Blocks;
@@ -438,12 +438,19 @@ pub(crate) fn resolve(
     stop: &Stop,
 ) -> Result<Vec<Peer>, RunError> {
     let limit = options.timeout;
-    let (host, port) = match &options.via {
-        None => (target.host(), target.port()),
-        Some(Via::Host { host, port }) => (host.as_str(), *port),
+    let (host, port) = match (&options.proxy, &options.via) {
+        (Some(proxy), _) => (proxy.host.as_str(), proxy.port),
+        (None, None) => (target.host(), target.port()),
+        (None, Some(Via::Host { host, port })) => (host.as_str(), *port),
         #[cfg(unix)]
-        Some(Via::Socket(path)) => return Ok(vec![Peer::Unix(path.clone())]),
+        (None, Some(Via::Socket(path))) => return Ok(vec![Peer::Unix(path.clone())]),
     };
+    let is_it = |known: &&HostAddress| known.port == port && known.host.eq_ignore_ascii_case(host);
+    if let Some(known) = options.addresses.iter().find(is_it)
+        && options.proxy.is_none()
+    {
+        return Ok(vec![Peer::Tcp((known.address, port).into())]);
+    }
     let unresolved = |reason: String| RunError::Resolve {
         host: host.to_owned(),
         reason,
@@ -471,6 +478,26 @@ pub(crate) fn resolve(
         true => Err(unresolved("the name has no address".to_owned())),
         false => Ok(addresses),
     }
+}
+
+/// Returns whether a server is on this machine, and a proxy to it as well.
+pub(crate) fn is_local(
+    target: &Target,
+    options: &ConnectOptions,
+    stop: &Stop,
+) -> Result<bool, RunError> {
+    let is_here = resolve(target, options, stop)?.iter().all(Peer::is_local);
+    if options.proxy.is_none() || !is_here {
+        return Ok(is_here);
+    }
+    let direct = ConnectOptions {
+        proxy: None,
+        via: None,
+        addresses: Vec::new(),
+        ..options.clone()
+    };
+    // A name that only the proxy knows is not that of this machine.
+    Ok(resolve(target, &direct, stop).is_ok_and(|addresses| addresses.iter().all(Peer::is_local)))
 }
 
 /// Returns the maximum number of connections to each server.

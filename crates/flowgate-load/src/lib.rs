@@ -62,6 +62,7 @@ mod report;
 mod request_file;
 mod request_log;
 mod request_mix;
+mod session;
 mod shard;
 mod slice;
 mod spread;
@@ -73,7 +74,9 @@ pub mod verify;
 mod worker;
 
 pub use compare::{Compared, Comparison, Difference, compare};
-pub use connection::{ConnectOptions, HttpVersion, Peer, TlsError, Trust, Via};
+pub use connection::{
+    ConnectOptions, HostAddress, HttpVersion, Identity, Peer, Proxy, TlsError, Trust, Via,
+};
 pub use counts::{ErrorCause, RequestCounts, Statuses};
 pub use detail::{Detail, Histogram, HistogramError, TimeBlock};
 pub use engine::{RunError, run, run_logged, run_watched};

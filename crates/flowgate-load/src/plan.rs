@@ -78,6 +78,10 @@ pub struct Plan {
     pub keep_alive: bool,
     /// Options for opening connections. Its [`timeout`](ConnectOptions::timeout) also bounds the host lookup.
     pub connect: ConnectOptions,
+    /// Maximum number of redirects that a request follows, on the same server (default: 0). HTTP/1.1 only.
+    pub follow: u32,
+    /// Whether each connection keeps the cookies that the server sets, as a user does (default: no). HTTP/1.1 only.
+    pub cookies: bool,
     /// Maximum time of a request, until its response is complete (default: 10 s).
     pub timeout: Duration,
     /// Maximum share of errors of a successful run, from 0 to 1 (default: 0.01).
@@ -190,6 +194,8 @@ impl Plan {
             streams: NonZeroUsize::MIN,
             keep_alive: true,
             connect: ConnectOptions::default(),
+            follow: 0,
+            cookies: false,
             timeout: Duration::from_secs(10),
             max_error_share: MAX_ERROR_SHARE,
             warm_up: Duration::ZERO,
@@ -344,11 +350,16 @@ impl Default for Template {
 
 impl Template {
     /// Returns the request in the form that every connection needs.
-    pub(crate) fn message(&self, target: &Target, keep_alive: bool) -> Message {
+    ///
+    /// To a proxy (`is_absolute`), the request has the full URL.
+    pub(crate) fn message(&self, target: &Target, keep_alive: bool, is_absolute: bool) -> Message {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = self.headers(target);
-        *request.uri_mut() = Uri::from(target.path().clone());
+        *request.uri_mut() = match is_absolute {
+            true => target.uri(),
+            false => Uri::from(target.path().clone()),
+        };
         if !keep_alive {
             let close = HeaderValue::from_static("close");
             request.headers_mut().insert(CONNECTION, close);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::connection::{Connector, Message, Peer};
+use crate::connection::{Connector, HttpVersion, Message, Peer};
 use crate::engine::{RunError, connections, resolve};
-use crate::plan::{MAX_CONNECTIONS, Plan};
+use crate::plan::{MAX_CONNECTIONS, Plan, Template};
 use crate::pool::Job;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -26,6 +26,8 @@ pub(crate) struct Prepared {
 
 /// A server: what is before the path in a URL.
 pub(crate) struct Server {
+    /// One of its URLs.
+    pub(crate) target: Target,
     pub(crate) connector: Connector,
     pub(crate) addresses: Vec<Peer>,
 }
@@ -34,18 +36,31 @@ impl Prepared {
     /// Builds the messages, and resolves the hosts.
     pub(crate) fn new(plan: &Plan, stop: &Stop) -> Result<Prepared, RunError> {
         let keep_alive = plan.keep_alive;
+        let is_1_1 = plan.connect.version == HttpVersion::Http1;
+        if !is_1_1 && (plan.follow > 0 || plan.cookies) {
+            let message =
+                "redirects and cookies need HTTP/1.1: remove --http2, or --follow and --cookies";
+            return Err(RunError::Targets(message.to_owned()));
+        }
+        let message = |template: &Template, target: &Target| {
+            let is_absolute = plan.connect.proxy.is_some() && !target.is_tls();
+            template.message(target, keep_alive, is_absolute)
+        };
         let (targets, messages): (Vec<Target>, Vec<Message>) = match &plan.mix {
             None => {
                 one_server(&plan.targets)?;
-                let message = |target| plan.template.message(target, keep_alive);
-                let messages = plan.targets.iter().map(message).collect();
+                let messages = plan
+                    .targets
+                    .iter()
+                    .map(|target| message(&plan.template, target));
+                let messages = messages.collect();
                 (plan.targets.clone(), messages)
             }
             Some(mix) => {
-                let message = |(target, template): &(Target, crate::Template)| {
-                    (target.clone(), template.message(target, keep_alive))
-                };
-                mix.requests().iter().map(message).unzip()
+                let requests = mix.requests().iter();
+                let both =
+                    requests.map(|(target, template)| (target.clone(), message(template, target)));
+                both.unzip()
             }
         };
         let (firsts, server_of) = servers(&targets);
@@ -65,8 +80,14 @@ impl Prepared {
                 MAX_CONNECTIONS / firsts.len()
             )));
         }
+        if plan.connect.proxy.is_some() && !is_1_1 && targets.iter().any(|target| !target.is_tls())
+        {
+            let message = "a proxy forwards http:// only over HTTP/1.1: remove --http2";
+            return Err(RunError::Targets(message.to_owned()));
+        }
         let server = |target: &Target| {
             Ok(Server {
+                target: target.clone(),
                 connector: Connector::new(target, &plan.connect).map_err(RunError::Tls)?,
                 addresses: resolve(target, &plan.connect, stop)?,
             })

@@ -3,8 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::connection::Peer;
-use crate::engine::{RunError, resolve};
+use crate::engine::{RunError, is_local};
 use crate::plan::{Plan, Template};
 use crate::prepared::servers;
 use crate::stop::Stop;
@@ -142,8 +141,7 @@ impl Plan {
         };
         let mut remote = Vec::new();
         for server in servers {
-            let addresses = resolve(&server, &self.connect, stop)?;
-            if !addresses.iter().all(Peer::is_local) {
+            if !is_local(&server, &self.connect, stop)? {
                 remote.push(server);
             }
         }

@@ -24,6 +24,7 @@ use crate::pacer::Pacer;
 use crate::plan::{Pace, Plan};
 use crate::pool::Pool;
 use crate::prepared::{Prepared, Server};
+use crate::session::Session;
 use crate::slice::Slice;
 use crate::stop::Stop;
 use crate::worker::{Shared, Worker};
@@ -139,6 +140,7 @@ impl Part {
         let Server {
             connector,
             addresses,
+            ..
         } = &self.prepared.servers[server];
         let (address, first) = reach(connector, addresses).await?;
         // A protocol that a server negotiated once is assumed for later connections.
@@ -240,6 +242,7 @@ impl Part {
         // The stack of free places then begins with the first.
         for (id, ((_, trunk, connection), stamp)) in workers.rev() {
             let worker = Worker {
+                session: Session::new(plan.follow, plan.cookies),
                 shared: shared.clone(),
                 id,
                 stamp: stamp.clone(),

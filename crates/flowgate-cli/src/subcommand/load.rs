@@ -187,15 +187,13 @@ impl Load {
         let files = [
             self.profile.file(),
             self.urls.file(),
-            self.connecting.file(),
+            self.output.compare.as_deref(),
         ];
-        let files = files
-            .into_iter()
-            .flatten()
-            .chain(self.output.compare.as_deref());
+        let files = files.into_iter().flatten();
         let files = files
             .chain(self.request.files())
-            .chain(self.targets.files());
+            .chain(self.targets.files())
+            .chain(self.connecting.certificates.files());
         files.map(Path::to_path_buf).collect()
     }
 }

@@ -13,6 +13,7 @@ mod profile;
 mod readme;
 mod real_time;
 mod reports;
+mod route;
 mod serve;
 mod simulate;
 mod support;

@@ -65,6 +65,7 @@ pub fn full() -> Report {
         Failure::Unreachable,
         Failure::Exhausted,
         Failure::Connect,
+        Failure::Proxy,
         Failure::Tls(TlsFault::UnknownIssuer),
         Failure::Tls(TlsFault::Expired),
         Failure::Tls(TlsFault::NotYetValid),
