@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use flowgate_chart::Escaped;
-use flowgate_load::{Comparison, Report, Verdict};
+use flowgate_load::{Report, RunComparison, Verdict};
 
 use crate::argument::gate::{Checked, Gate};
 use crate::figure;
@@ -118,7 +118,7 @@ pub(crate) fn junit(report: &Report, conditions: &[Check]) -> String {
 /// Returns a summary in Markdown, for a page of a CI system.
 pub(crate) fn summary(
     report: &Report,
-    comparison: Option<&Comparison>,
+    comparison: Option<&RunComparison>,
     conditions: &[Check],
 ) -> String {
     let mut text = format!(

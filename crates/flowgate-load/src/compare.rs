@@ -1,8 +1,8 @@
 //! Whether two runs differ, by more than chance.
 //!
 //! Response times that follow each other are similar, because they wait in the same queue. So single requests are no
-//! independent samples, but blocks of time nearly are. The *block bootstrap* draws blocks with replacement, as often as there
-//! are blocks, and looks at how the number of interest varies (Künsch, 1989; here with blocks that do not overlap: Carlstein,
+//! independent samples, but blocks of time nearly are. The *block bootstrap* draws blocks with replacement, one for each
+//! block, and looks at how the number of interest varies (Künsch, 1989; here with blocks that do not overlap: Carlstein,
 //! 1986).
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub enum Compared {
 /// Difference of a number between two runs. All intervals contain the truth at 95 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// What is compared.
+    /// The compared number.
     pub what: Compared,
     /// Its value in the first run.
     pub baseline: Measured,
@@ -116,28 +116,28 @@ pub fn compare(baseline: &Report, now: &Report, what: Compared) -> Option<Differ
 ///
 /// ```
 /// use flowgate::Quota;
-/// use flowgate_load::{Comparison, Origin, Plan, Schedule, Stop, Target};
+/// use flowgate_load::{RunComparison, Origin, Plan, Schedule, Stop, Target};
 ///
 /// let origin = Origin::start()?;
 /// let schedule = Schedule::of(Quota::per_second(500), 100)?;
 /// let plan = Plan::new(Target::parse(&origin.url())?, schedule);
 /// let report = flowgate_load::run(plan, &Stop::new())?;
-/// let comparison = Comparison::of(&report, &report);
+/// let comparison = RunComparison::of(&report, &report);
 /// assert!(comparison.differences.iter().all(|difference| !difference.is_certain()));
 /// println!("{comparison}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
+pub struct RunComparison {
     /// One for each number that both runs have enough blocks of time for.
     pub differences: Vec<Difference>,
     /// Number of blocks of the two runs.
     pub blocks: [usize; 2],
 }
 
-impl Comparison {
+impl RunComparison {
     /// Compares a run with an earlier one.
-    pub fn of(baseline: &Report, now: &Report) -> Comparison {
+    pub fn of(baseline: &Report, now: &Report) -> RunComparison {
         let quantiles = [0.5, 0.9, 0.99, 0.999].into_iter().filter(|share| {
             baseline.response.distinguishes(*share) && now.response.distinguishes(*share)
         });
@@ -149,14 +149,14 @@ impl Comparison {
             difference.what != Compared::Limited
                 || difference.baseline.value + difference.now.value > 0.0
         };
-        Comparison {
+        RunComparison {
             differences: differences.filter(occurs).collect(),
             blocks: [baseline, now].map(|report| report.detail.blocks.len()),
         }
     }
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for RunComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [baseline, now] = self.blocks;
         if self.differences.is_empty() {
@@ -176,7 +176,7 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// What is needed of each block.
+/// The part of each block that a number needs.
 enum Sample {
     /// The number of response times up to each of all values, by block.
     Quantile {

@@ -73,9 +73,9 @@ mod verdict;
 pub mod verify;
 mod worker;
 
-pub use compare::{Compared, Comparison, Difference, compare};
+pub use compare::{Compared, Difference, RunComparison, compare};
 pub use connection::{
-    ConnectOptions, HostAddress, HttpVersion, Identity, Peer, Proxy, TlsError, Trust, Via,
+    ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, Peer, TlsError, Trust, Via,
 };
 pub use counts::{ErrorCause, RequestCounts, Statuses};
 pub use detail::{Detail, Histogram, HistogramError, TimeBlock};

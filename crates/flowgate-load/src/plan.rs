@@ -58,7 +58,7 @@ pub const MAX_CONNECTIONS: usize = 20_000;
 pub struct Plan {
     /// Targets of the requests, used in turn. All must have the same host and port.
     pub targets: Vec<Target>,
-    /// Requests that each have a target and a template, in place of `targets` and `template` (default: none).
+    /// Requests in place of `targets` and `template` (default: none).
     pub mix: Option<RequestMix>,
     /// Whether `targets` is this process's own [`Origin`](crate::Origin). Only the report mentions it.
     pub own_origin: bool,
@@ -78,9 +78,13 @@ pub struct Plan {
     pub keep_alive: bool,
     /// Options for opening connections. Its [`timeout`](ConnectOptions::timeout) also bounds the host lookup.
     pub connect: ConnectOptions,
-    /// Maximum number of redirects that a request follows, on the same server (default: 0). HTTP/1.1 only.
+    /// Maximum number of redirects that a request follows (default: 0).
+    ///
+    /// It follows them only on the same server, and only with HTTP/1.1.
     pub follow: u32,
-    /// Whether each connection keeps the cookies that the server sets, as a user does (default: no). HTTP/1.1 only.
+    /// Whether each connection keeps the cookies of the server (default: no).
+    ///
+    /// Each connection is one user. Only with HTTP/1.1.
     pub cookies: bool,
     /// Maximum time of a request, until its response is complete (default: 10 s).
     pub timeout: Duration,
@@ -95,7 +99,7 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Additional percentiles for the report, as shares from 0 to 1 (default: none).
     pub percentiles: Vec<f64>,
-    /// The part of the schedule that this run sends, from a common start (default: all of it, now).
+    /// The part of the schedule that this run sends (default: all, now).
     pub slice: Option<Slice>,
     /// Number of sending threads. The default depends on the rate, with at most one per CPU.
     pub threads: Option<NonZeroUsize>,

@@ -64,7 +64,9 @@ enum Reason {
 }
 
 impl RequestMix {
-    /// Creates a mix in which each request occurs in proportion to its weight, as evenly as possible.
+    /// Creates a mix in which each request occurs in proportion to its weight.
+    ///
+    /// The requests are spread as evenly as possible.
     ///
     /// # Errors
     ///
@@ -91,7 +93,7 @@ impl RequestMix {
         &self.requests
     }
 
-    /// Returns the indices of the requests in the order in which they are sent, again and again.
+    /// Returns the indices of the requests in the order of sending.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
@@ -113,7 +115,7 @@ impl RequestMix {
 }
 
 impl Plan {
-    /// Returns the targets of the first request to each server that is not on this machine.
+    /// Returns one target on each server that is not on this machine.
     ///
     /// A server is on this machine if all of its addresses are loopback addresses, or a Unix socket.
     ///

@@ -115,7 +115,7 @@ impl fmt::Display for Slice {
 }
 
 impl Plan {
-    /// Returns the number of requests, if it is known: of the slice, if there is one.
+    /// Returns the number of requests of the slice or the whole, if known.
     pub fn requests(&self) -> Option<u64> {
         let whole = self.pace.requests()?;
         Some(self.slice.map_or(whole, |slice| slice.requests(whole)))

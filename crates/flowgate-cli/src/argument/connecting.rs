@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate_load::{
-    ConnectOptions, HostAddress, HttpVersion, Identity, MAX_CONNECTIONS, Plan, Proxy, Trust, Via,
+    ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, MAX_CONNECTIONS, Plan,
+    Trust, Via,
 };
 
 use super::duration;
@@ -115,7 +116,7 @@ pub(crate) struct Route {
         value_parser = proxy,
         conflicts_with_all = via_flags(),
     )]
-    proxy: Option<Proxy>,
+    proxy: Option<HttpProxy>,
 }
 
 /// Returns the flags that a proxy replaces.
@@ -185,7 +186,7 @@ impl Certificates {
             (false, Some(file)) => Trust::File(file),
             (false, None) => Trust::System,
         };
-        connect.identity = self.cert.map(|certificates| Identity {
+        connect.identity = self.cert.map(|certificates| ClientIdentity {
             key: self.key.unwrap_or_else(|| certificates.clone()),
             certificates,
         });
@@ -276,7 +277,7 @@ fn resolved(text: &str) -> Result<HostAddress, String> {
 }
 
 /// Parses the URL of a proxy, of which the scheme can be left out.
-fn proxy(text: &str) -> Result<Proxy, String> {
+fn proxy(text: &str) -> Result<HttpProxy, String> {
     const SHAPE: &str = "not an HTTP proxy: write http://127.0.0.1:3128";
     let rest = match text.trim().split_once("://") {
         Some(("http", rest)) => rest,
@@ -289,7 +290,7 @@ fn proxy(text: &str) -> Result<Proxy, String> {
         );
     }
     match host_and_port(rest.trim_end_matches('/')) {
-        Ok(Via::Host { host, port }) => Ok(Proxy { host, port }),
+        Ok(Via::Host { host, port }) => Ok(HttpProxy { host, port }),
         _ => Err(SHAPE.to_owned()),
     }
 }

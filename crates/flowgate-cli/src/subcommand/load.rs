@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 
 use clap::Args;
 use flowgate_load::{
-    Comparison, Origin, Pace, Plan, Progress, Report, RequestLog, Stop, Target, Verdict, html,
+    Origin, Pace, Plan, Progress, Report, RequestLog, RunComparison, Stop, Target, Verdict, html,
 };
 
 use crate::argument::cap::Cap;
@@ -258,7 +258,7 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
             report.provenance.command = Some(typed());
             let shown = !load.output.quiet && !takes_stdout;
             let compared = baseline.map(|baseline| {
-                let comparison = Comparison::of(&baseline, &report);
+                let comparison = RunComparison::of(&baseline, &report);
                 (baseline, comparison)
             });
             conclude(
@@ -414,7 +414,7 @@ fn typed() -> String {
 /// Prints the report if it is to be `shown`, writes it to files, and returns the exit code.
 fn conclude(
     report: &Report,
-    compared: Option<(Report, Comparison)>,
+    compared: Option<(Report, RunComparison)>,
     (reports, summary): (Reports, Option<File>),
     log: Option<RequestLog>,
     shown: bool,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use flowgate_load::{Comparison, Merged, html};
+use flowgate_load::{Merged, RunComparison, html};
 
 use crate::argument::input;
 use crate::argument::output::file;
@@ -125,7 +125,7 @@ fn comparisons(runs: &[Run]) -> String {
         return String::new();
     };
     let compared = others.iter().map(|(label, report)| {
-        let comparison = Comparison::of(baseline, report);
+        let comparison = RunComparison::of(baseline, report);
         format!("\n{label} compared with {first}\n{comparison}")
     });
     compared.collect()

@@ -14,9 +14,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::peer::{HostAddress, Peer, Via};
-use super::proxy::{self, Proxy};
+use super::proxy::{self, HttpProxy};
 use super::stamp::Departures;
-use super::tls::{self, Identity, TlsError, Trust};
+use super::tls::{self, ClientIdentity, TlsError, Trust};
 use super::wire::{Transport, Wire};
 use super::{Connection, Kind};
 use crate::failure::{Failure, TlsFault};
@@ -101,9 +101,9 @@ pub struct ConnectOptions {
     /// Addresses of hosts, in place of those that the system knows.
     pub addresses: Vec<HostAddress>,
     /// HTTP proxy (default: none). Ignores `via` and `addresses`, because the proxy looks the host up.
-    pub proxy: Option<Proxy>,
+    pub proxy: Option<HttpProxy>,
     /// Client certificate for servers that ask for one (default: none).
-    pub identity: Option<Identity>,
+    pub identity: Option<ClientIdentity>,
     /// Maximum time for opening a connection, including all handshakes (default: 10 s).
     pub timeout: Duration,
 }

@@ -34,8 +34,8 @@ use hyper::{StatusCode, Version};
 
 pub use connector::{ConnectOptions, HttpVersion};
 pub use peer::{HostAddress, Peer, Via};
-pub use proxy::Proxy;
-pub use tls::{Identity, TlsError, Trust};
+pub use proxy::HttpProxy;
+pub use tls::{ClientIdentity, TlsError, Trust};
 
 pub(crate) use answer::Head;
 pub(crate) use connector::Connector;

@@ -14,14 +14,14 @@ const MAX_ANSWER: usize = 16 * 1024;
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{ConnectOptions, Proxy};
+/// use flowgate_load::{ConnectOptions, HttpProxy};
 ///
-/// let proxy = Proxy { host: "127.0.0.1".to_owned(), port: 3128 };
+/// let proxy = HttpProxy { host: "127.0.0.1".to_owned(), port: 3128 };
 /// let connect = ConnectOptions { proxy: Some(proxy), ..ConnectOptions::default() };
 /// assert_eq!(connect.proxy.unwrap().port, 3128);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxy {
+pub struct HttpProxy {
     /// Host name or address, without brackets.
     pub host: String,
     /// Port.

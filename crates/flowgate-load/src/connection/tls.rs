@@ -45,14 +45,14 @@ pub enum Trust {
 /// # Examples
 ///
 /// ```
-/// use flowgate_load::{ConnectOptions, Identity};
+/// use flowgate_load::{ConnectOptions, ClientIdentity};
 ///
-/// let identity = Identity { certificates: "client.pem".into(), key: "client.key".into() };
+/// let identity = ClientIdentity { certificates: "client.pem".into(), key: "client.key".into() };
 /// let connect = ConnectOptions { identity: Some(identity), ..ConnectOptions::default() };
 /// assert!(connect.identity.is_some());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ClientIdentity {
     /// The certificate, and those of its issuers if the server does not have them.
     pub certificates: PathBuf,
     /// Its private key. It can be in the same file.
@@ -101,7 +101,7 @@ pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
 /// Returns the settings for all connections of a run.
 pub(super) fn configure(
     trust: &Trust,
-    identity: Option<&Identity>,
+    identity: Option<&ClientIdentity>,
     version: HttpVersion,
 ) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
@@ -139,7 +139,7 @@ pub(super) fn configure(
 
 /// Reads a client certificate and its key.
 fn load(
-    identity: &Identity,
+    identity: &ClientIdentity,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let path = &identity.certificates;
     let certificates = CertificateDer::pem_file_iter(path)

@@ -83,7 +83,9 @@ pub struct Report {
     ///
     /// A slot is 10 ms to 1 s, or longer in runs of more than an hour.
     pub timeline: Timeline,
-    /// Distributions in full, for joining and comparing reports; empty in a report of an older version.
+    /// Distributions in full, for joining and comparing reports.
+    ///
+    /// They are empty in a report of an older version.
     #[serde(default, skip_serializing_if = "Detail::is_empty")]
     pub detail: Detail,
     /// Use of the connections.

@@ -84,7 +84,7 @@ impl RequestFormat {
 /// let text = "@base = http://127.0.0.1:8080
 /// GET {{base}}/users/{{id}}
 ///
-/// ### A request with a body
+/// #### A request with a body
 /// POST {{base}}/orders
 /// Content-Type: application/json
 ///

@@ -11,7 +11,9 @@ use tokio::io::AsyncReadExt;
 
 use super::server::{GOOD, Issuer, Scratch, Server, Wanted, http1};
 use super::{connector, get, options, post, run};
-use crate::connection::{Answer, ConnectOptions, Connector, HttpVersion, Identity, Stamp, Trust};
+use crate::connection::{
+    Answer, ClientIdentity, ConnectOptions, Connector, HttpVersion, Stamp, Trust,
+};
 use crate::failure::{Failure, TlsFault};
 use crate::target::Target;
 
@@ -313,7 +315,7 @@ fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
             .await;
             let file = issuer.client();
             let mut options = options(version, Trust::Anyone);
-            options.identity = Some(Identity {
+            options.identity = Some(ClientIdentity {
                 certificates: file.0.clone(),
                 key: file.0.clone(),
             });
@@ -360,7 +362,7 @@ fn files_without_a_client_certificate_say_what_is_wrong() {
         (&whole.0, &other.0, "cannot be used with its key: "),
     ] {
         let mut options = options(HttpVersion::Http1, Trust::Anyone);
-        options.identity = Some(Identity {
+        options.identity = Some(ClientIdentity {
             certificates: certificates.to_owned(),
             key: key.to_owned(),
         });
