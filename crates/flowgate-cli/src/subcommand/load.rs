@@ -247,6 +247,12 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         ending.stop();
     })?;
 
+    if let Some(slice) = plan.slice
+        && !load.output.quiet
+    {
+        let start_at = humantime::format_rfc3339_seconds(slice.start_at);
+        complain(&format_args!("{slice} waits for its start at {start_at}"));
+    }
     let tell = |progress: &Progress| watch.tell(progress);
     let result = match &log {
         Some(log) => flowgate_load::run_logged(plan, &stop, tell, log),
