@@ -24,7 +24,7 @@ use crate::timeline::{Slot, Timeline};
 /// use flowgate_load::{Merged, Origin, Plan, Schedule, Slice, Stop, Target};
 ///
 /// let origin = Origin::start()?;
-/// let start_at = SystemTime::now() + Duration::from_millis(200);
+/// let start_at = SystemTime::now() + Duration::from_secs(2);
 /// let slice = |index| {
 ///     let schedule = Schedule::of(Quota::per_second(1000), 20)?;
 ///     let mut plan = Plan::new(Target::parse(&origin.url())?, schedule);

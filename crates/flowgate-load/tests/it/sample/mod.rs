@@ -65,7 +65,6 @@ pub fn full() -> Report {
         Failure::Unreachable,
         Failure::Exhausted,
         Failure::Connect,
-        Failure::Proxy,
         Failure::Tls(TlsFault::UnknownIssuer),
         Failure::Tls(TlsFault::Expired),
         Failure::Tls(TlsFault::NotYetValid),
@@ -85,6 +84,7 @@ pub fn full() -> Report {
         Failure::NotHttp,
         Failure::NotHttp2,
         Failure::Broken,
+        Failure::Proxy,
     ];
     Report {
         target: "http://127.0.0.1:8080/?a=1&b=<2>".to_owned(),
