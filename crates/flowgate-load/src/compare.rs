@@ -88,6 +88,7 @@ impl Difference {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn compare(baseline: &Report, now: &Report, what: Compared) -> Option<Difference> {
+    let never = [baseline, now].map(|report| if_never(report, what));
     // Independent draws, and the same in each call.
     let baseline = Sample::of(baseline, what)?.drawn(1);
     let now = Sample::of(now, what)?.drawn(2);
@@ -101,13 +102,32 @@ pub fn compare(baseline: &Report, now: &Report, what: Compared) -> Option<Differ
         }
     };
     let is_never_0 = baseline.value > 0.0 && baseline.draws.iter().all(|value| *value > 0.0);
-    Some(Difference {
+    let mut difference = Difference {
         what,
         change: both(&|baseline, now| now - baseline).measured(f64::NEG_INFINITY),
         relative: is_never_0.then(|| both(&|baseline, now| now / baseline - 1.0).measured(-1.0)),
         baseline: baseline.measured(0.0),
         now: now.measured(0.0),
-    })
+    };
+    // Draws of nothing do not vary.
+    if let (0.0, Some(most)) = (difference.baseline.value, never[0]) {
+        difference.baseline.high = most;
+        difference.change.low -= most;
+    }
+    if let (0.0, Some(most)) = (difference.now.value, never[1]) {
+        difference.now.high = most;
+        difference.change.high += most;
+    }
+    Some(difference)
+}
+
+/// Returns the largest share, at 95 %, of what did not occur in a run: three in its number of requests (*rule of three*).
+fn if_never(report: &Report, what: Compared) -> Option<f64> {
+    let done: u64 = report.detail.blocks.iter().map(|block| block.done).sum();
+    match what {
+        Compared::Errors | Compared::Limited if done > 0 => Some((3.0 / done as f64).min(1.0)),
+        _ => None,
+    }
 }
 
 /// The differences between two runs: quantiles, errors and the rate. `Display` writes a table.
@@ -493,6 +513,31 @@ mod tests {
             (0..pairs).filter(|&seed| differs(sample(seed, 5e5), sample(seed + 1_000, 6e5)));
         let slower = slower.count();
         assert!(slower >= 36, "{slower} of {pairs} slower ones are noticed");
+    }
+
+    #[test]
+    fn no_error_is_not_proof_of_none() {
+        let report = |done| {
+            let json = include_str!("../tests/it/pinned/report.json");
+            let mut report = Report::from_json(json).expect("a report");
+            let block = TimeBlock {
+                sent: done,
+                done,
+                ..TimeBlock::default()
+            };
+            report.detail.blocks = vec![block; 10];
+            report
+        };
+        let difference = compare(&report(100), &report(30), Compared::Errors).expect("enough");
+        assert_eq!(
+            (difference.baseline.high, difference.now.high),
+            (0.003, 0.01)
+        );
+        assert_eq!(
+            (difference.change.low, difference.change.high),
+            (-0.003, 0.01)
+        );
+        assert!(!difference.is_certain());
     }
 
     #[test]
