@@ -1,6 +1,7 @@
 //! The `flowgate` command. Each subcommand is a file in [`subcommand`].
 
 mod argument;
+mod checks;
 mod csv;
 mod descriptors;
 mod exit;

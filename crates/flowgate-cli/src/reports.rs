@@ -4,6 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Seek, Write, stdout};
 use std::path::{Path, PathBuf};
 
+use flowgate_load::Report;
+
+use crate::argument::input;
 use crate::exit::{Refusal, print_bytes};
 
 /// Destinations of reports; `-` is standard output.
@@ -13,6 +16,7 @@ pub(crate) struct Destinations {
     pub(crate) csv: Option<PathBuf>,
     pub(crate) html: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
+    pub(crate) junit: Option<PathBuf>,
 }
 
 /// Open destinations, each written once.
@@ -22,6 +26,7 @@ pub(crate) struct Reports {
     pub(crate) csv: Option<Sink>,
     pub(crate) html: Option<Sink>,
     pub(crate) log: Option<Sink>,
+    pub(crate) junit: Option<Sink>,
 }
 
 /// Destination of one report.
@@ -46,12 +51,13 @@ impl Destinations {
     ///
     /// Returns an error if one cannot be opened for writing, two are the same, or one is an input.
     pub(crate) fn open(self, inputs: &[PathBuf]) -> Result<Reports, Refusal> {
-        let [json, csv, html, log] = open_all(
+        let [json, csv, html, log, junit] = open_all(
             [
                 ("--json", self.json),
                 ("--csv", self.csv),
                 ("--html", self.html),
                 ("--log", self.log),
+                ("--junit", self.junit),
             ],
             inputs,
         )?;
@@ -60,6 +66,7 @@ impl Destinations {
             csv,
             html,
             log,
+            junit,
         })
     }
 }
@@ -108,10 +115,24 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 impl Reports {
     /// Returns whether one of them uses standard output, which excludes other output there.
     pub(crate) fn take_stdout(&self) -> bool {
-        [&self.json, &self.csv, &self.html, &self.log]
+        [&self.json, &self.csv, &self.html, &self.log, &self.junit]
             .into_iter()
             .any(|sink| matches!(sink, Some(Sink::Stdout)))
     }
+}
+
+/// Reads a report that `flowgate load --json` wrote.
+pub(crate) fn read(flag: &str, path: &Path) -> Result<Report, Refusal> {
+    let text = input::read_text(flag, path, input::REPORT_MIB)?;
+    Report::from_json(&text).map_err(|error| {
+        // Parser messages about fields do not help users.
+        let why = match error.is_other_schema() {
+            true => error.to_string(),
+            false => "not a report: write a file that flowgate load --json wrote".to_owned(),
+        };
+        let begin = if flag.is_empty() { "" } else { ": " };
+        Refusal::usage(format!("{flag}{begin}{}: {why}", path.display()))
+    })
 }
 
 impl Sink {

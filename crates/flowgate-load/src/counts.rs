@@ -80,7 +80,7 @@ pub struct Statuses {
     pub informational: u64,
     /// 200 to 299.
     pub success: u64,
-    /// 300 to 399; redirects are not followed.
+    /// 300 to 399, if redirects are [not followed](crate::Plan::follow).
     pub redirection: u64,
     /// 400 to 499 except 429.
     pub client_error: u64,

@@ -76,8 +76,11 @@ impl Writes {
 /// Hands every request to a place at its scheduled time, or as soon as one is free afterwards.
 pub(crate) struct Dispatcher {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) shard: usize,
-    pub(crate) shards: usize,
+    /// Index of its first request in the schedule, and the distance to the next.
+    pub(crate) first: usize,
+    pub(crate) step: usize,
+    /// The server whose requests it sends; `None` for all, in order.
+    pub(crate) server: Option<usize>,
     pub(crate) left: Arc<AtomicU64>,
     pub(crate) shared: Rc<Shared>,
     pub(crate) pacer: Pacer,
@@ -120,9 +123,12 @@ impl Dispatcher {
         let length = schedule.span() + schedule.interval().max(LEAST_ROUND);
         let mut round = self.writes.began;
         while round < start {
-            let indices = (self.shard..).step_by(self.shards);
-            let times = schedule.times().skip(self.shard).step_by(self.shards);
+            let indices = (self.first..).step_by(self.step);
+            let times = schedule.times().skip(self.first).step_by(self.step);
             for (index, offset) in indices.zip(times) {
+                if !self.sends(index) {
+                    continue;
+                }
                 let Some(scheduled) = round.checked_add(offset).filter(|time| *time < start) else {
                     break;
                 };
@@ -147,9 +153,12 @@ impl Dispatcher {
         mut stopped: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), Ended> {
         let last_call = self.at(schedule.span().checked_add(LATE_SENDS));
-        let indices = (self.shard..).step_by(self.shards);
-        let times = schedule.times().skip(self.shard).step_by(self.shards);
+        let indices = (self.first..).step_by(self.step);
+        let times = schedule.times().skip(self.first).step_by(self.step);
         for (index, offset) in indices.zip(times) {
+            if !self.sends(index) {
+                continue;
+            }
             let scheduled = self.at(Some(offset)).ok_or(Ended)?;
             tokio::select! {
                 biased;
@@ -299,20 +308,21 @@ impl Dispatcher {
                 () = self.pacer.sleep_until(began) => {}
             }
         }
-        let mut index = self.shard;
+        let mut index = self.first;
         loop {
             let now = Instant::now();
             if began == start || now >= start {
                 self.shared.pool.forget_peak();
                 return Ok(());
             }
-            if self.shared.pool.hand_over(self.job(index, now)).is_some() {
-                index += self.shards;
+            let job = self.job(index, now);
+            if self.shared.pool.hand_over(job).is_some() {
+                index += self.step;
                 continue;
             }
             tokio::select! {
                 biased;
-                () = self.shared.pool.freed() => {}
+                () = self.shared.pool.freed(job.server) => {}
                 () = &mut stopped => return Err(Ended),
                 () = sleep_past(Some(start)) => {}
             }
@@ -333,33 +343,37 @@ impl Dispatcher {
             () = &mut stopped => return Err(Ended),
             () = self.pacer.sleep_until(start) => {}
         }
-        let mut index = self.shard;
-        while self.take_one_of_those_left() {
+        while let Some(index) = self.take_one_of_those_left() {
             loop {
                 let now = Instant::now();
                 if end.is_some_and(|end| now >= end) {
                     return Err(Ended);
                 }
-                if self.shared.pool.hand_over(self.job(index, now)).is_some() {
+                let job = self.job(index, now);
+                if self.shared.pool.hand_over(job).is_some() {
                     break;
                 }
                 tokio::select! {
                     biased;
-                    () = self.shared.pool.freed() => {}
+                    () = self.shared.pool.freed(job.server) => {}
                     () = &mut stopped => return Err(Ended),
                     () = sleep_past(end) => return Err(Ended),
                 }
             }
-            index += self.shards;
         }
         Ok(())
     }
 
-    fn take_one_of_those_left(&self) -> bool {
+    /// Returns the index of the next request of all threads, so that together they keep the order; `None` at the end.
+    fn take_one_of_those_left(&self) -> Option<usize> {
         let one_less = |left: u64| left.checked_sub(1);
-        self.left
+        let left = self
+            .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
-            .is_ok()
+            .ok()?;
+        let whole = self.plan.requests().unwrap_or(u64::MAX);
+        // A message is chosen by the index, and any will do beyond the range of an index.
+        Some((whole - left) as usize)
     }
 
     /// Hands the job to a place that is free by `end`, and returns the place. Records a wait.
@@ -390,7 +404,7 @@ impl Dispatcher {
                 biased;
                 () = &mut stopped => break Err(Ended),
                 () = &mut end => break Ok(None),
-                () = pool.freed() => {
+                () = pool.freed(job.server) => {
                     if let Some(id) = pool.hand_over(job) {
                         break Ok(Some(id));
                     }
@@ -414,10 +428,13 @@ impl Dispatcher {
 
     /// Returns the request with this index in the whole run.
     fn job(&self, index: usize, scheduled: Instant) -> Job {
-        Job {
-            scheduled,
-            message: index % self.shared.messages.len(),
-        }
+        self.shared.prepared.job(index, scheduled)
+    }
+
+    /// Returns whether this dispatcher sends the request with this index.
+    fn sends(&self, index: usize) -> bool {
+        self.server
+            .is_none_or(|server| self.shared.prepared.server(index) == server)
     }
 
     fn at(&self, offset: Option<Duration>) -> Option<Instant> {

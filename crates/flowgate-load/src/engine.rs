@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::iter::Peekable;
+use std::iter::{Peekable, Skip, StepBy};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -23,16 +23,18 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::connection::{ConnectOptions, Connector, Peer, TlsError, Via};
+use crate::connection::{ConnectOptions, HostAddress, Peer, TlsError, Via};
 use crate::event::Batch;
 use crate::failure::Failure;
 use crate::find::blocks::Blocks;
 use crate::measurement::Measurement;
 use crate::plan::{MAX_CONNECTIONS, Pace, Plan};
+use crate::prepared::Prepared;
 use crate::progress::Progress;
-use crate::report::{Asked, Connections, Provenance, Report};
+use crate::report::{Connections, Provenance, Report};
 use crate::request_log::RequestLog;
 use crate::shard::{Link, Part, Start, Warmth};
+use crate::slice::Slice;
 use crate::stop::Stop;
 use crate::target::Target;
 use flowgate_schedule::Times;
@@ -81,8 +83,10 @@ pub enum RunError {
     },
     /// TLS could not be set up.
     Tls(TlsError),
-    /// There is no target, or two targets differ in host or port.
+    /// There is no target, or two targets differ in host or port, or there are too many servers.
     Targets(String),
+    /// The start of the [slice](crate::Plan::slice) has passed, or there is no time left to get ready for it.
+    TooLate,
     /// The operating system refused a thread or a timer.
     System(io::Error),
     /// The run was stopped before the scheduled time of the first request.
@@ -190,17 +194,17 @@ fn carry_out(
     watch: impl FnMut(&Progress),
 ) -> Result<(Report, Option<Blocks>), RunError> {
     let plan = Arc::new(plan);
-    let first = one_host(&plan)?;
-    let connector = Connector::new(first, &plan.connect).map_err(RunError::Tls)?;
-    let addresses = resolve(first, &plan.connect, stop)?;
+    plan.check_slice()?;
+    if let Some(slice) = plan.slice {
+        wait(slice.wait(plan.warm_up), stop)?;
+        slice.start(plan.warm_up)?;
+    }
+    let prepared = Arc::new(Prepared::new(&plan, stop)?);
     let threads = threads(&plan);
-    let launched = launch(&plan, &connector, &addresses, threads, stop)?;
+    let launched = launch(&plan, &prepared, threads, stop)?;
 
-    let asked = Asked {
-        max_error_share: plan.max_error_share,
-        ..plan.pace.asked()
-    };
-    let mut measurement = Measurement::new(&plan.pace, &asked, threads);
+    let asked = plan.asked();
+    let mut measurement = Measurement::new(&plan, &asked, threads);
     measurement.blocks = blocks;
     let (shards, warmth) = (launched.shards, launched.warmth);
     let provenance = Provenance::now();
@@ -213,7 +217,7 @@ fn carry_out(
 
     let [lag, response, service] = measurement.durations().map(|durations| durations.spread());
     let report = Report {
-        target: in_words(&plan.targets),
+        target: prepared.in_words(),
         own_origin: plan.own_origin,
         asked,
         span: measurement.span(),
@@ -224,6 +228,7 @@ fn carry_out(
         curves: measurement.curves(),
         percentiles: measurement.percentiles(&plan.percentiles),
         timeline: measurement.timeline(),
+        detail: measurement.detail(),
         connections: Connections {
             connections: count(warmth.connections),
             allowed: count(warmth.places),
@@ -249,12 +254,11 @@ struct Launched {
 /// Starts the sending threads, and waits until they have opened their connections.
 fn launch(
     plan: &Arc<Plan>,
-    connector: &Connector,
-    addresses: &[Peer],
+    prepared: &Arc<Prepared>,
     threads: usize,
     stop: &Stop,
 ) -> Result<Launched, RunError> {
-    let requests = plan.pace.requests().unwrap_or(u64::MAX);
+    let requests = plan.requests().unwrap_or(u64::MAX);
     let left = Arc::new(AtomicU64::new(requests));
     let requests = usize::try_from(requests).unwrap_or(usize::MAX);
     let (ready, is_ready) = mpsc::channel();
@@ -269,8 +273,7 @@ fn launch(
         let share_of = |whole: usize| whole.saturating_sub(shard).div_ceil(threads);
         let part = Part {
             plan: plan.clone(),
-            connector: connector.clone(),
-            addresses: addresses.to_vec(),
+            prepared: prepared.clone(),
             shard,
             shards: threads,
             // No thread uses another's connection.
@@ -292,10 +295,7 @@ fn launch(
     for outcome in is_ready {
         // Dropping the starters ends the threads that wait for the start.
         let warmth = outcome?;
-        launched.warmth.connections += warmth.connections;
-        launched.warmth.places += warmth.places;
-        launched.warmth.missing += warmth.missing;
-        launched.warmth.why_missing = warmth.why_missing.or(launched.warmth.why_missing);
+        launched.warmth.add(warmth);
     }
     Ok(launched)
 }
@@ -311,7 +311,10 @@ fn count_while_sending(
 ) -> Result<(), RunError> {
     let pace = &plan.pace;
     let (reader, batches) = mpsc::channel();
-    let at = Instant::now() + LEAD_IN + plan.warm_up;
+    let at = match plan.slice {
+        None => Instant::now() + LEAD_IN + plan.warm_up,
+        Some(slice) => slice.start(plan.warm_up)?,
+    };
     for start in starts {
         let reader = reader.clone();
         // A thread that is gone has panicked, which `join` reports.
@@ -322,7 +325,7 @@ fn count_while_sending(
     thread::scope(|scope| {
         let counting = thread::Builder::new().name("flowgate-load-count".to_owned());
         let counting = counting.spawn_scoped(scope, move || {
-            let mut scheduled = ScheduledByNow::of(pace);
+            let mut scheduled = ScheduledByNow::of(plan);
             read(&batches, measurement, log, |measurement, is_last| {
                 let elapsed = at.elapsed();
                 scheduled.look(elapsed);
@@ -372,17 +375,18 @@ fn read(
 
 /// Number of requests scheduled until now. A sender reports each only when it is about to send it.
 struct ScheduledByNow<'a> {
-    times: Option<Peekable<Times<'a>>>,
+    times: Option<Peekable<StepBy<Skip<Times<'a>>>>>,
     /// Numbers at the last readings, the newest last.
     seen: VecDeque<u64>,
 }
 
 impl<'a> ScheduledByNow<'a> {
     /// Only a schedule has requests that are scheduled before they are sent.
-    fn of(pace: &'a Pace) -> ScheduledByNow<'a> {
+    fn of(plan: &'a Plan) -> ScheduledByNow<'a> {
+        let (first, step) = Slice::indices(plan.slice, 0, 1);
         ScheduledByNow {
-            times: match pace {
-                Pace::Hold(schedule) => Some(schedule.times().peekable()),
+            times: match &plan.pace {
+                Pace::Hold(schedule) => Some(schedule.times().skip(first).step_by(step).peekable()),
                 Pace::Under(..) | Pace::Unpaced(_) => None,
             },
             seen: VecDeque::from([0]),
@@ -415,26 +419,16 @@ impl<'a> ScheduledByNow<'a> {
     }
 }
 
-/// Returns the first target, if all have the same host and port.
-fn one_host(plan: &Plan) -> Result<&Target, RunError> {
-    let [first, others @ ..] = &plan.targets[..] else {
-        return Err(RunError::Targets("no URL is given".to_owned()));
-    };
-    match others.iter().find(|other| !other.is_at(first)) {
-        None => Ok(first),
-        Some(other) => Err(RunError::Targets(format!(
-            "{first} and {other} differ in host or port: run one command per server"
-        ))),
-    }
-}
-
-fn in_words(targets: &[Target]) -> String {
-    match targets {
-        [] => String::new(),
-        [target] => target.to_string(),
-        [first, other] => format!("{first} and {other}"),
-        [first, others @ ..] => format!("{first} and {} others", others.len()),
-    }
+/// Waits, unless the run is stopped. Blocks.
+fn wait(time: Duration, stop: &Stop) -> Result<(), RunError> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.map_err(RunError::System)?.block_on(async {
+        tokio::select! {
+            biased;
+            () = stop.stopped() => Err(RunError::Stopped),
+            () = tokio::time::sleep(time) => Ok(()),
+        }
+    })
 }
 
 /// Resolves the host to connect to, to at least one address.
@@ -444,12 +438,19 @@ pub(crate) fn resolve(
     stop: &Stop,
 ) -> Result<Vec<Peer>, RunError> {
     let limit = options.timeout;
-    let (host, port) = match &options.via {
-        None => (target.host(), target.port()),
-        Some(Via::Host { host, port }) => (host.as_str(), *port),
+    let (host, port) = match (&options.proxy, &options.via) {
+        (Some(proxy), _) => (proxy.host.as_str(), proxy.port),
+        (None, None) => (target.host(), target.port()),
+        (None, Some(Via::Host { host, port })) => (host.as_str(), *port),
         #[cfg(unix)]
-        Some(Via::Socket(path)) => return Ok(vec![Peer::Unix(path.clone())]),
+        (None, Some(Via::Socket(path))) => return Ok(vec![Peer::Unix(path.clone())]),
     };
+    let is_it = |known: &&HostAddress| known.port == port && known.host.eq_ignore_ascii_case(host);
+    if let Some(known) = options.addresses.iter().find(is_it)
+        && options.proxy.is_none()
+    {
+        return Ok(vec![Peer::Tcp((known.address, port).into())]);
+    }
     let unresolved = |reason: String| RunError::Resolve {
         host: host.to_owned(),
         reason,
@@ -479,8 +480,28 @@ pub(crate) fn resolve(
     }
 }
 
-/// Returns the maximum number of connections.
-fn connections(plan: &Plan) -> usize {
+/// Returns whether a server is on this machine, and a proxy to it as well.
+pub(crate) fn is_local(
+    target: &Target,
+    options: &ConnectOptions,
+    stop: &Stop,
+) -> Result<bool, RunError> {
+    let is_here = resolve(target, options, stop)?.iter().all(Peer::is_local);
+    if options.proxy.is_none() || !is_here {
+        return Ok(is_here);
+    }
+    let direct = ConnectOptions {
+        proxy: None,
+        via: None,
+        addresses: Vec::new(),
+        ..options.clone()
+    };
+    // A name that only the proxy knows is not that of this machine.
+    Ok(resolve(target, &direct, stop).is_ok_and(|addresses| addresses.iter().all(Peer::is_local)))
+}
+
+/// Returns the maximum number of connections to each server.
+pub(crate) fn connections(plan: &Plan) -> usize {
     plan.connections.get().min(MAX_CONNECTIONS)
 }
 
@@ -492,12 +513,13 @@ fn threads(plan: &Plan) -> usize {
         Pace::Under(..) => return 1,
         _ if plan.threads.is_some() => plan.threads.map_or(1, usize::from),
         Pace::Hold(schedule) => {
-            let rate = schedule.highest_per_second().unwrap_or(0.0);
+            let slices = plan.slice.map_or(1, |slice| slice.count);
+            let rate = schedule.highest_per_second().unwrap_or(0.0) / slices as f64;
             ((rate / REQUESTS_A_THREAD).ceil() as usize).clamp(1, processors)
         }
         Pace::Unpaced(_) => processors,
     };
-    let useful = plan.pace.requests().map_or(usize::MAX, |requests| {
+    let useful = plan.requests().map_or(usize::MAX, |requests| {
         usize::try_from(requests).map_or(usize::MAX, |requests| requests.div_ceil(plan.streams()))
     });
     wanted.min(connections(plan)).min(useful)
@@ -522,6 +544,9 @@ impl fmt::Display for RunError {
             }
             RunError::Tls(error) => error.fmt(f),
             RunError::Targets(reason) => f.write_str(reason),
+            RunError::TooLate => f.write_str(
+                "the time of --start-at has passed: write a later one, at least 10 s from now",
+            ),
             RunError::System(error) => write!(f, "cannot start: {error}"),
             RunError::Stopped => f.write_str("stopped before the first request"),
         }

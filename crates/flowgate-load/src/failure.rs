@@ -35,6 +35,8 @@ pub enum Failure {
     Exhausted,
     /// Connecting failed in another way.
     Connect,
+    /// The proxy refused a connection to the server.
+    Proxy,
     /// TLS failed to connect, or ended.
     Tls(TlsFault),
     /// No complete response within the timeout.
@@ -95,11 +97,12 @@ pub enum TlsFault {
 
 impl Failure {
     /// Every kind, in the order of a report.
-    pub(crate) const ALL: [Failure; 23] = [
+    pub(crate) const ALL: [Failure; 24] = [
         Failure::Refused,
         Failure::Unreachable,
         Failure::Exhausted,
         Failure::Connect,
+        Failure::Proxy,
         Failure::Tls(TlsFault::UnknownIssuer),
         Failure::Tls(TlsFault::Expired),
         Failure::Tls(TlsFault::NotYetValid),
@@ -267,6 +270,7 @@ impl fmt::Display for Failure {
             Failure::Unreachable => "host unreachable",
             Failure::Exhausted => "too many open files or ports",
             Failure::Connect => "could not connect",
+            Failure::Proxy => "refused by the proxy",
             Failure::Tls(fault) => return fault.fmt(f),
             Failure::Timeout => "timed out",
             Failure::Closed => "closed without a full answer",

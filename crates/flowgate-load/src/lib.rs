@@ -40,8 +40,10 @@
 //! This crate has no features.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod compare;
 mod connection;
 mod counts;
+mod detail;
 mod dispatcher;
 mod engine;
 mod event;
@@ -54,10 +56,15 @@ mod pacing;
 mod pacing_limiter;
 mod plan;
 mod pool;
+mod prepared;
 mod progress;
 mod report;
+mod request_file;
 mod request_log;
+mod request_mix;
+mod session;
 mod shard;
+mod slice;
 mod spread;
 mod stop;
 mod target;
@@ -66,8 +73,12 @@ mod verdict;
 pub mod verify;
 mod worker;
 
-pub use connection::{ConnectOptions, HttpVersion, Peer, TlsError, Trust, Via};
+pub use compare::{Compared, Difference, RunComparison, compare};
+pub use connection::{
+    ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, Peer, TlsError, Trust, Via,
+};
 pub use counts::{ErrorCause, RequestCounts, Statuses};
+pub use detail::{Detail, Histogram, HistogramError, TimeBlock};
 pub use engine::{RunError, run, run_logged, run_watched};
 pub use failure::{Failure, TlsFault};
 #[doc(no_inline)]
@@ -82,10 +93,13 @@ pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};
 pub use plan::{Late, MAX_CONNECTIONS, Pace, Plan, Template};
 pub use progress::Progress;
 pub use report::{
-    Asked, Connections, Curves, Guarantee, PacingMode, Provenance, Report, ReportError, Window,
-    html,
+    Asked, Connections, Curves, Guarantee, MergeError, Merged, MergedPart, PacingMode, Provenance,
+    Report, ReportError, Window, html,
 };
+pub use request_file::{RequestFile, RequestFileError, RequestFormat, Rows};
 pub use request_log::RequestLog;
+pub use request_mix::{RequestMix, RequestMixError};
+pub use slice::Slice;
 pub use spread::{Quantile, Spread};
 pub use stop::Stop;
 pub use target::{Target, TargetError};

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::counts::RequestCounts;
+use crate::detail::{self, Detail};
 use crate::event::{Batch, Event, Outcome};
 use crate::failure::Failure;
 use crate::find::blocks::Blocks;
 use crate::pacing::Sends;
-use crate::plan::Pace;
+use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::{Asked, Curves, nanos};
 use crate::spread::Durations;
@@ -50,8 +51,9 @@ pub(crate) struct Measurement {
     /// The same counts in parts, for a search.
     pub(crate) blocks: Option<Blocks>,
     lag: Durations,
-    response: Durations,
     service: Durations,
+    /// Response times, and counts by time.
+    detail: detail::Blocks,
     /// The earliest and the latest send.
     ends_ns: Option<(u64, u64)>,
     /// Sends of each thread that may still be preceded by others.
@@ -96,8 +98,9 @@ struct Slots {
 }
 
 impl Measurement {
-    /// Creates a measurement of a run at this pace, by `threads` threads.
-    pub(crate) fn new(pace: &Pace, asked: &Asked, threads: usize) -> Measurement {
+    /// Creates a measurement of a run by this plan, by `threads` threads.
+    pub(crate) fn new(plan: &Plan, asked: &Asked, threads: usize) -> Measurement {
+        let pace = &plan.pace;
         let second = || Second {
             number: 0,
             response: Durations::new(),
@@ -105,7 +108,7 @@ impl Measurement {
         };
         Measurement {
             counts: RequestCounts {
-                scheduled: pace.requests(),
+                scheduled: plan.requests(),
                 ..RequestCounts::default()
             },
             max_error_share: asked.max_error_share,
@@ -113,8 +116,8 @@ impl Measurement {
             longest_queued: Duration::ZERO,
             blocks: None,
             lag: Durations::new(),
-            response: Durations::new(),
             service: Durations::new(),
+            detail: detail::Blocks::new(pace.span()),
             ends_ns: None,
             ahead: (0..threads).map(|_| (0, VecDeque::new())).collect(),
             slots: Slots::new(slot_ns(pace.span(), asked.per_second)),
@@ -141,6 +144,7 @@ impl Measurement {
     pub(crate) fn end(&mut self) {
         self.ahead.iter_mut().for_each(|ahead| ahead.0 = u64::MAX);
         self.settle();
+        self.detail.end();
     }
 
     fn event(&mut self, shard: usize, event: Event) {
@@ -181,6 +185,7 @@ impl Measurement {
         self.lag.record_ns(lag_ns);
         self.second(sent_ns).lag.record_ns(lag_ns);
         self.slots.sent(sent_ns, lag_ns);
+        self.detail.at(sent_ns).sent += 1;
         self.tick(sent_ns).sent += 1;
         if let Some(ahead) = self.ahead.get_mut(shard) {
             ahead.1.push_back((sent_ns, scheduled_ns));
@@ -207,11 +212,18 @@ impl Measurement {
                 slot.admitted += after.admitted() - before.admitted();
                 slot.limited += after.limited - before.limited;
                 slot.failed += after.errors() - before.errors();
+                let block = self.detail.at(done_ns);
+                block.done += 1;
+                block.limited += after.limited - before.limited;
+                block.failed += after.errors() - before.errors();
                 true
             }
             Outcome::Failed(failure) => {
                 *self.counts.failures.entry(failure).or_default() += 1;
                 self.slots.at(done_ns).failed += 1;
+                let block = self.detail.at(done_ns);
+                block.done += 1;
+                block.failed += 1;
                 // A timed-out request took at least this long. Omitting it would cut the tail off.
                 failure == Failure::Timeout
             }
@@ -223,7 +235,7 @@ impl Measurement {
         if is_timed {
             // A request that timed out before it could be sent was waited for as well.
             let response_ns = done_ns.saturating_sub(scheduled_ns);
-            self.response.record_ns(response_ns);
+            self.detail.answered(done_ns, response_ns);
             if let Some(sent_ns) = sent_ns {
                 self.service.record_ns(done_ns.saturating_sub(sent_ns));
             }
@@ -351,9 +363,9 @@ impl Measurement {
         Duration::from_nanos(last - first)
     }
 
-    /// Returns lag, response and service.
+    /// Returns lag, response and service, after the end.
     pub(crate) fn durations(&self) -> [&Durations; 3] {
-        [&self.lag, &self.response, &self.service]
+        [&self.lag, self.detail.total(), &self.service]
     }
 
     /// Returns the values of these shares.
@@ -361,7 +373,7 @@ impl Measurement {
         let of = |durations: &Durations| durations.quantiles(shares);
         Curves {
             lag: of(&self.lag),
-            response: of(&self.response),
+            response: of(self.detail.total()),
             service: of(&self.service),
         }
     }
@@ -369,8 +381,24 @@ impl Measurement {
     pub(crate) fn curves(&self) -> Curves {
         Curves {
             lag: self.lag.curve(),
-            response: self.response.curve(),
+            response: self.detail.total().curve(),
             service: self.service.curve(),
+        }
+    }
+
+    /// Returns the distributions in full, after the end.
+    pub(crate) fn detail(&self) -> Detail {
+        let [lag, response, service] = self.durations().map(Durations::histogram);
+        let (block, blocks) = self.detail.finished();
+        let (first, last) = self.ends_ns.unwrap_or_default();
+        Detail {
+            first_sent: Duration::from_nanos(first),
+            last_sent: Duration::from_nanos(last),
+            lag,
+            response,
+            service,
+            block,
+            blocks,
         }
     }
 

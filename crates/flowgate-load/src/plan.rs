@@ -11,6 +11,8 @@ use hyper::{Method, Request, Uri};
 use crate::connection::{ConnectOptions, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
 use crate::report::{Asked, Guarantee, MAX_ERROR_SHARE, PacingMode};
+use crate::request_mix::RequestMix;
+use crate::slice::Slice;
 use crate::target::Target;
 use flowgate_schedule::{Extent, Schedule};
 
@@ -56,6 +58,8 @@ pub const MAX_CONNECTIONS: usize = 20_000;
 pub struct Plan {
     /// Targets of the requests, used in turn. All must have the same host and port.
     pub targets: Vec<Target>,
+    /// Requests in place of `targets` and `template` (default: none).
+    pub mix: Option<RequestMix>,
     /// Whether `targets` is this process's own [`Origin`](crate::Origin). Only the report mentions it.
     pub own_origin: bool,
     /// When requests are sent.
@@ -64,7 +68,7 @@ pub struct Plan {
     pub late: Late,
     /// Method, headers and body of each request.
     pub template: Template,
-    /// Maximum number of open connections (default: 50; at most [`MAX_CONNECTIONS`]).
+    /// Maximum number of open connections to each server (default: 50; at most [`MAX_CONNECTIONS`] in all).
     ///
     /// All are opened before the scheduled time of the first request, but never more than there are requests.
     pub connections: NonZeroUsize,
@@ -74,6 +78,14 @@ pub struct Plan {
     pub keep_alive: bool,
     /// Options for opening connections. Its [`timeout`](ConnectOptions::timeout) also bounds the host lookup.
     pub connect: ConnectOptions,
+    /// Maximum number of redirects that a request follows (default: 0).
+    ///
+    /// It follows them only on the same server, and only with HTTP/1.1.
+    pub follow: u32,
+    /// Whether each connection keeps the cookies of the server (default: no).
+    ///
+    /// Each connection is one user. Only with HTTP/1.1.
+    pub cookies: bool,
     /// Maximum time of a request, until its response is complete (default: 10 s).
     pub timeout: Duration,
     /// Maximum share of errors of a successful run, from 0 to 1 (default: 0.01).
@@ -87,6 +99,8 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Additional percentiles for the report, as shares from 0 to 1 (default: none).
     pub percentiles: Vec<f64>,
+    /// The part of the schedule that this run sends (default: all, now).
+    pub slice: Option<Slice>,
     /// Number of sending threads. The default depends on the rate, with at most one per CPU.
     pub threads: Option<NonZeroUsize>,
 }
@@ -175,6 +189,7 @@ impl Plan {
     pub fn new(target: Target, pace: impl Into<Pace>) -> Plan {
         Plan {
             targets: vec![target],
+            mix: None,
             own_origin: false,
             pace: pace.into(),
             late: Late::Queue,
@@ -183,10 +198,13 @@ impl Plan {
             streams: NonZeroUsize::MIN,
             keep_alive: true,
             connect: ConnectOptions::default(),
+            follow: 0,
+            cookies: false,
             timeout: Duration::from_secs(10),
             max_error_share: MAX_ERROR_SHARE,
             warm_up: Duration::ZERO,
             percentiles: Vec::new(),
+            slice: None,
             threads: None,
         }
     }
@@ -246,6 +264,7 @@ impl Pace {
                         }),
                     window: None,
                     max_error_share: MAX_ERROR_SHARE,
+                    slice: None,
                 }
             }
             Pace::Under(limiter, _) => {
@@ -262,6 +281,7 @@ impl Pace {
                     guarantee: limiter.guarantee(),
                     window: limiter.window(),
                     max_error_share: MAX_ERROR_SHARE,
+                    slice: None,
                 }
             }
             Pace::Unpaced(_) => Asked {
@@ -275,6 +295,7 @@ impl Pace {
                 guarantee: None,
                 window: None,
                 max_error_share: MAX_ERROR_SHARE,
+                slice: None,
             },
         }
     }
@@ -333,11 +354,16 @@ impl Default for Template {
 
 impl Template {
     /// Returns the request in the form that every connection needs.
-    pub(crate) fn message(&self, target: &Target, keep_alive: bool) -> Message {
+    ///
+    /// To a proxy (`is_absolute`), the request has the full URL.
+    pub(crate) fn message(&self, target: &Target, keep_alive: bool, is_absolute: bool) -> Message {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = self.headers(target);
-        *request.uri_mut() = Uri::from(target.path().clone());
+        *request.uri_mut() = match is_absolute {
+            true => target.uri(),
+            false => Uri::from(target.path().clone()),
+        };
         if !keep_alive {
             let close = HeaderValue::from_static("close");
             request.headers_mut().insert(CONNECTION, close);

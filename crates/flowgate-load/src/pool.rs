@@ -12,11 +12,15 @@ pub(crate) struct Job {
     pub(crate) scheduled: Instant,
     /// Index of the message.
     pub(crate) message: usize,
+    /// Index of the server it is for.
+    pub(crate) server: usize,
 }
 
 /// A place for one request in flight: a connection, or a stream of one. Its worker takes jobs from it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Place {
+    /// Index of the server that its connection leads to.
+    server: usize,
     /// Handed over, but not yet started.
     waiting: Cell<Option<Job>>,
     handed: Notify,
@@ -25,21 +29,27 @@ pub(crate) struct Place {
     over: Notify,
 }
 
-/// All places of a thread, and stacks of the free ones.
+/// All places of a thread, and the free ones of each server.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    places: Vec<Place>,
+    free: Vec<Free>,
+    busy: Cell<usize>,
+    peak_busy: Cell<usize>,
+    idle: Notify,
+}
+
+/// Stacks of the free places of one server.
 ///
 /// Stacks, not queues: the connection used last is used next, so that a server has as few busy connections as the load
 /// needs.
 #[derive(Debug)]
-pub(crate) struct Pool {
-    places: Vec<Place>,
-    /// Free, with an open connection.
+struct Free {
+    /// With an open connection.
     warm: RefCell<Vec<usize>>,
-    /// Free, without an open connection.
+    /// Without an open connection.
     cold: RefCell<Vec<usize>>,
     freed: Notify,
-    busy: Cell<usize>,
-    peak_busy: Cell<usize>,
-    idle: Notify,
 }
 
 impl Place {
@@ -73,12 +83,27 @@ impl Place {
 }
 
 impl Pool {
-    pub(crate) fn new(places: usize) -> Pool {
+    /// Creates a pool with a place for each of `servers`, which are indices.
+    pub(crate) fn new(servers: &[usize]) -> Pool {
+        let place = |&server| Place {
+            server,
+            waiting: Cell::default(),
+            handed: Notify::new(),
+            current: Cell::default(),
+            over: Notify::new(),
+        };
+        let free = |server| {
+            let places = servers.iter().filter(|&&other| other == server).count();
+            Free {
+                warm: RefCell::new(Vec::with_capacity(places)),
+                cold: RefCell::new(Vec::with_capacity(places)),
+                freed: Notify::new(),
+            }
+        };
+        let number = servers.iter().max().map_or(0, |last| last + 1);
         Pool {
-            places: (0..places).map(|_| Place::default()).collect(),
-            warm: RefCell::new(Vec::with_capacity(places)),
-            cold: RefCell::new(Vec::with_capacity(places)),
-            freed: Notify::new(),
+            places: servers.iter().map(place).collect(),
+            free: (0..number).map(free).collect(),
             busy: Cell::new(0),
             peak_busy: Cell::new(0),
             idle: Notify::new(),
@@ -93,11 +118,12 @@ impl Pool {
         &self.places
     }
 
-    /// Hands the job to a free place, preferably with an open connection, and returns the place. `None` if all are
-    /// busy.
+    /// Hands the job to a free place of its server, preferably with an open connection, and returns the place. `None` if
+    /// all are busy.
     pub(crate) fn hand_over(&self, job: Job) -> Option<usize> {
-        let free = self.warm.borrow_mut().pop();
-        let id = free.or_else(|| self.cold.borrow_mut().pop())?;
+        let free = &self.free[job.server];
+        let warm = free.warm.borrow_mut().pop();
+        let id = warm.or_else(|| free.cold.borrow_mut().pop())?;
         self.busy.set(self.busy.get() + 1);
         self.peak_busy
             .set(self.peak_busy.get().max(self.busy.get()));
@@ -106,21 +132,22 @@ impl Pool {
         Some(id)
     }
 
-    /// Completes when a place may be free. Cancel safe.
-    pub(crate) async fn freed(&self) {
-        self.freed.notified().await;
+    /// Completes when a place of this server may be free. Cancel safe.
+    pub(crate) async fn freed(&self, server: usize) {
+        self.free[server].freed.notified().await;
     }
 
     /// Marks the place as free, with an open connection (`warm`) or without.
     pub(crate) fn free(&self, id: usize, warm: bool) {
-        let stack = if warm { &self.warm } else { &self.cold };
+        let free = &self.free[self.places[id].server];
+        let stack = if warm { &free.warm } else { &free.cold };
         stack.borrow_mut().push(id);
-        self.freed.notify_one();
+        free.freed.notify_one();
     }
 
     /// Removes a warm place because its connection has closed. Returns `false` if a job had already been handed to it.
     pub(crate) fn withdraw(&self, id: usize) -> bool {
-        let mut warm = self.warm.borrow_mut();
+        let mut warm = self.free[self.places[id].server].warm.borrow_mut();
         let place = warm.iter().rposition(|&other| other == id);
         place.map(|place| warm.remove(place)).is_some()
     }

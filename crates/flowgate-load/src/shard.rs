@@ -1,6 +1,7 @@
 //! One sending thread: opens its connections, sends its share of the requests, and waits for the responses.
 
 use std::cell::Cell;
+use std::io;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +23,9 @@ use crate::failure::Failure;
 use crate::pacer::Pacer;
 use crate::plan::{Pace, Plan};
 use crate::pool::Pool;
+use crate::prepared::{Prepared, Server};
+use crate::session::Session;
+use crate::slice::Slice;
 use crate::stop::Stop;
 use crate::worker::{Shared, Worker};
 
@@ -32,18 +36,17 @@ const STOPPED_DRAIN: Duration = Duration::from_secs(1);
 /// Maximum age of an event before it is handed over.
 const HAND_OVER_EVERY: Duration = Duration::from_millis(50);
 
-/// Where a place gets its connections, and its current one.
-type Supply = (Rc<Trunk>, Option<Connection>);
+/// The server of a place, where it gets its connections, and its current one.
+type Supply = (usize, Rc<Trunk>, Option<Connection>);
 
 /// The share of one thread.
 pub(crate) struct Part {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) connector: Connector,
-    pub(crate) addresses: Vec<Peer>,
+    pub(crate) prepared: Arc<Prepared>,
     /// This thread is number `shard` of `shards`.
     pub(crate) shard: usize,
     pub(crate) shards: usize,
-    /// Maximum number of connections that it opens.
+    /// Maximum number of connections that it opens to each server.
     pub(crate) connections: usize,
     /// Its number of requests, or a larger number: a bound on the requests in flight.
     pub(crate) requests: usize,
@@ -95,16 +98,16 @@ impl Part {
     async fn drive(self, link: Link) -> Option<usize> {
         let stop = self.stop.clone();
         let warm = async {
-            let pacer = Pacer::new().map_err(RunError::System)?;
+            let pacers = self.pacers().map_err(RunError::System)?;
             let (supplies, warmth) = self.warm_up().await?;
-            Ok((pacer, supplies, warmth))
+            Ok((pacers, supplies, warmth))
         };
         let warm = tokio::select! {
             biased;
             () = stop.stopped() => Err(RunError::Stopped),
             warm = warm => warm,
         };
-        let (pacer, supplies, warmth) = match warm {
+        let (pacers, supplies, warmth) = match warm {
             Ok(warm) => warm,
             Err(error) => {
                 let _ = link.ready.send(Err(error));
@@ -118,12 +121,28 @@ impl Part {
         // The starter of the run may have given up.
         let start = start.await.ok()?;
         let journal = Rc::new(Journal::new(self.shard, start.at, start.reader));
-        Some(self.send(pacer, supplies, journal).await)
+        Some(self.send(pacers, supplies, journal).await)
     }
 
-    /// Opens the connections, and assigns one or a share of one to each place. At least one must open.
+    /// Opens the connections to all servers.
     async fn warm_up(&self) -> Result<(Vec<Supply>, Warmth), RunError> {
-        let (address, first) = self.reach().await?;
+        let (mut supplies, mut warmth) = (Vec::new(), Warmth::default());
+        for server in 0..self.prepared.servers.len() {
+            let (more, warm) = self.warm_up_server(server).await?;
+            supplies.extend(more);
+            warmth.add(warm);
+        }
+        Ok((supplies, warmth))
+    }
+
+    /// Opens the connections to one server, and assigns one or a share of one to each place. At least one must open.
+    async fn warm_up_server(&self, server: usize) -> Result<(Vec<Supply>, Warmth), RunError> {
+        let Server {
+            connector,
+            addresses,
+            ..
+        } = &self.prepared.servers[server];
+        let (address, first) = reach(connector, addresses).await?;
         // A protocol that a server negotiated once is assumed for later connections.
         let streams = match first.version() {
             Version::HTTP_2 => self.plan.streams(),
@@ -136,7 +155,7 @@ impl Part {
         let deadline = tokio::time::Instant::now() + self.plan.connect.timeout;
         let mut first = Some(first);
         for bunch in 0..places.div_ceil(streams) {
-            let (turns, connector) = (turns.clone(), self.connector.clone());
+            let (turns, connector) = (turns.clone(), connector.clone());
             let trunk = Rc::new(match first.take() {
                 Some(first) => Trunk::beginning_with(first, connector, address.clone()),
                 None => Trunk::new(connector, address.clone()),
@@ -180,32 +199,34 @@ impl Part {
         supplies.sort_by_key(|(_, connection)| connection.is_err());
         let supplies = supplies
             .into_iter()
-            .map(|(trunk, connection)| (trunk, connection.ok()));
+            .map(|(trunk, connection)| (server, trunk, connection.ok()));
         Ok((supplies.collect(), warmth))
     }
 
-    /// Connects to the target's first address that accepts a connection.
-    async fn reach(&self) -> Result<(Peer, Connection), RunError> {
-        let mut refusal = RunError::Stopped;
-        for address in &self.addresses {
-            let address = address.clone();
-            match self.connector.open(address.clone()).await {
-                Ok(connection) => return Ok((address, connection)),
-                Err(failure) => refusal = RunError::Connect { address, failure },
-            }
+    /// Returns a pacer for each dispatcher, with the server whose requests it sends.
+    ///
+    /// With a schedule, a server whose connections are all busy does not delay the requests to others.
+    fn pacers(&self) -> io::Result<Vec<(Option<usize>, Pacer)>> {
+        let servers = self.prepared.servers.len();
+        match self.plan.pace {
+            Pace::Hold(_) if servers > 1 => (0..servers)
+                .map(|server| Ok((Some(server), Pacer::new()?)))
+                .collect(),
+            _ => Ok(vec![(None, Pacer::new()?)]),
         }
-        Err(refusal)
     }
 
-    async fn send(self, pacer: Pacer, supplies: Vec<Supply>, journal: Rc<Journal>) -> usize {
+    async fn send(
+        self,
+        pacers: Vec<(Option<usize>, Pacer)>,
+        supplies: Vec<Supply>,
+        journal: Rc<Journal>,
+    ) -> usize {
         let plan = &self.plan;
-        let pool = Rc::new(Pool::new(supplies.len()));
+        let servers: Vec<_> = supplies.iter().map(|(server, ..)| *server).collect();
+        let pool = Rc::new(Pool::new(&servers));
         let shared = Rc::new(Shared {
-            messages: plan
-                .targets
-                .iter()
-                .map(|target| plan.template.message(target, plan.keep_alive))
-                .collect(),
+            prepared: self.prepared.clone(),
             timeout: plan.timeout,
             keep_alive: plan.keep_alive,
             may_resend: !matches!(plan.pace, Pace::Under(..)),
@@ -219,8 +240,9 @@ impl Part {
             .collect();
         let workers = supplies.into_iter().zip(&stamps).enumerate();
         // The stack of free places then begins with the first.
-        for (id, ((trunk, connection), stamp)) in workers.rev() {
+        for (id, ((_, trunk, connection), stamp)) in workers.rev() {
             let worker = Worker {
+                session: Session::new(plan.follow, plan.cookies),
                 shared: shared.clone(),
                 id,
                 stamp: stamp.clone(),
@@ -229,20 +251,24 @@ impl Part {
             tokio::task::spawn_local(worker.serve(connection));
         }
 
-        let dispatcher = Dispatcher {
-            plan: plan.clone(),
-            shard: self.shard,
-            shards: self.shards,
-            left: self.left.clone(),
-            shared: shared.clone(),
-            pacer,
-            writes: writes.clone(),
-            stop: self.stop.clone(),
-            busy: Cell::new((writes.began, writes.began)),
-        };
-        // A separate task, because waking the root future of the runtime needs a system call, and waking a task does
-        // not.
-        let dispatching = tokio::task::spawn_local(dispatcher.run());
+        // Separate tasks, because waking the root future of the runtime needs a system call, and waking a task does not.
+        let mut dispatching = JoinSet::new();
+        let (first, step) = Slice::indices(plan.slice, self.shard, self.shards);
+        for (server, pacer) in pacers {
+            let dispatcher = Dispatcher {
+                plan: plan.clone(),
+                first,
+                step,
+                server,
+                left: self.left.clone(),
+                shared: shared.clone(),
+                pacer,
+                writes: writes.clone(),
+                stop: self.stop.clone(),
+                busy: Cell::new((writes.began, writes.began)),
+            };
+            dispatching.spawn_local(dispatcher.run());
+        }
         let bearer = journal.clone();
         tokio::task::spawn_local(async move {
             loop {
@@ -250,10 +276,12 @@ impl Part {
                 bearer.hand_over();
             }
         });
-        if let Err(error) = dispatching.await
-            && error.is_panic()
-        {
-            resume_unwind(error.into_panic());
+        while let Some(ended) = dispatching.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                resume_unwind(error.into_panic());
+            }
         }
         drain(&pool, &self.stop).await;
 
@@ -272,6 +300,28 @@ impl Part {
         journal.hand_over();
         pool.peak_busy()
     }
+}
+
+impl Warmth {
+    pub(crate) fn add(&mut self, other: Warmth) {
+        self.connections += other.connections;
+        self.places += other.places;
+        self.missing += other.missing;
+        self.why_missing = other.why_missing.or(self.why_missing);
+    }
+}
+
+/// Connects to the first address that accepts a connection.
+async fn reach(connector: &Connector, addresses: &[Peer]) -> Result<(Peer, Connection), RunError> {
+    let mut refusal = RunError::Stopped;
+    for address in addresses {
+        let address = address.clone();
+        match connector.open(address.clone()).await {
+            Ok(connection) => return Ok((address, connection)),
+            Err(failure) => refusal = RunError::Connect { address, failure },
+        }
+    }
+    Err(refusal)
 }
 
 /// Records each write, and informs the dispatcher.

@@ -6,6 +6,7 @@ use flowgate_chart::significant;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::detail;
 use crate::report::nanos;
 
 /// Distribution of durations: quantiles with three significant digits.
@@ -152,6 +153,28 @@ impl Durations {
             Some((step.value_iterated_to(), *up_to))
         });
         counted.collect()
+    }
+
+    /// Returns the durations in full.
+    pub(crate) fn histogram(&self) -> detail::Histogram {
+        let recorded = self.0.iter_recorded();
+        let counts =
+            recorded.map(|step| (step.value_iterated_to(), step.count_since_last_iteration()));
+        detail::Histogram::from_counts(counts.collect())
+    }
+
+    /// Returns durations as they were recorded.
+    pub(crate) fn of_histogram(histogram: &detail::Histogram) -> Durations {
+        let mut durations = Durations::new();
+        for &(ns, count) in histogram.counts() {
+            durations.0.saturating_record_n(ns, count);
+        }
+        durations
+    }
+
+    /// Adds the durations of another one.
+    pub(crate) fn add(&mut self, other: &Durations) {
+        self.0.add(&other.0).expect("both have the same range");
     }
 
     pub(crate) fn reset(&mut self) {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use hyper::Uri;
-use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+use hyper::http::uri::{Authority, Parts, PathAndQuery, Scheme};
 
 /// An `http://` or `https://` URL, parsed for connecting and sending.
 ///
@@ -140,6 +140,20 @@ impl Target {
     /// Returns host and port, as in the `Host` header.
     pub(crate) fn authority(&self) -> &str {
         self.authority.as_str()
+    }
+
+    /// Returns the full URL.
+    pub(crate) fn uri(&self) -> Uri {
+        let scheme = if self.is_tls {
+            Scheme::HTTPS
+        } else {
+            Scheme::HTTP
+        };
+        let mut parts = Parts::default();
+        parts.scheme = Some(scheme);
+        parts.authority = Some(self.authority.clone());
+        parts.path_and_query = Some(self.path.clone());
+        Uri::from_parts(parts).expect("it has all three parts")
     }
 
     /// Returns host and port as a part of a URI.

@@ -1,17 +1,19 @@
 //! The task of each place: waits for a request, exchanges it, and marks the place as free.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::connection::{Answer, Connection, Message, Stamp, Trunk};
+use crate::connection::{Answer, Connection, Stamp, Trunk};
 use crate::event::{Event, Journal, Outcome};
 use crate::failure::Failure;
 use crate::pool::{Job, Pool};
+use crate::prepared::Prepared;
+use crate::session::Session;
 
 /// State shared by all workers of a thread.
 pub(crate) struct Shared {
-    /// Used in turn.
-    pub(crate) messages: Vec<Message>,
+    pub(crate) prepared: Arc<Prepared>,
     pub(crate) timeout: Duration,
     pub(crate) keep_alive: bool,
     /// Whether a request may be resent if the server has not processed it.
@@ -23,6 +25,8 @@ pub(crate) struct Shared {
 /// One worker: its place, and its source of connections.
 pub(crate) struct Worker {
     pub(crate) shared: Rc<Shared>,
+    /// Redirects and cookies, if they are asked for.
+    pub(crate) session: Option<Session>,
     pub(crate) id: usize,
     pub(crate) stamp: Stamp,
     /// The source of its connections.
@@ -92,7 +96,7 @@ impl Worker {
         connection: &mut Option<Connection>,
     ) -> Result<Answer, Failure> {
         self.stamp.arm();
-        let message = &self.shared.messages[job.message];
+        let message = self.shared.prepared.message(job);
         let exchange = async {
             let mut may_resend = self.shared.may_resend;
             loop {
@@ -101,7 +105,15 @@ impl Worker {
                     Some(open) => open,
                     None => connection.insert(self.trunk.connect().await?),
                 };
-                match open.round_trip(message, &self.stamp).await {
+                let answer = match &self.session {
+                    None => open.round_trip(message, &self.stamp).await,
+                    Some(session) => {
+                        let server = &self.shared.prepared.servers[job.server].target;
+                        let visit = session.visit(open, &self.trunk, message, &self.stamp, server);
+                        visit.await
+                    }
+                };
+                match answer {
                     // The server closed the idle connection before a byte of this request was written.
                     Err(_) if is_reused && self.stamp.sent().is_none() => *connection = None,
                     // The request came after the last one that the server will process (RFC 9113, section 6.8).

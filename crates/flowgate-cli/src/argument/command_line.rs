@@ -3,7 +3,7 @@
 use clap::{Arg, Command};
 
 /// Long names of the flags whose values can contain secrets.
-const SECRET: [&str; 3] = ["header", "basic-auth", "body"];
+const SECRET: [&str; 4] = ["header", "basic-auth", "body", "form"];
 /// Stands for what is left out.
 const HIDDEN: &str = "…";
 

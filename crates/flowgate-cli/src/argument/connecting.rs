@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use flowgate_load::{HttpVersion, MAX_CONNECTIONS, Plan, Trust, Via};
+use flowgate_load::{
+    ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, MAX_CONNECTIONS, Plan,
+    Trust, Via,
+};
 
 use super::duration;
 use crate::exit::Refusal;
@@ -60,14 +63,21 @@ pub(crate) struct Connecting {
     #[arg(long, conflicts_with = "http2")]
     disable_keepalive: bool,
 
-    /// Connect to the Unix socket FILE; the URL still names the host
-    #[cfg(unix)]
-    #[arg(long, value_name = "FILE", conflicts_with = "connect_to")]
-    unix_socket: Option<PathBuf>,
+    #[command(flatten)]
+    route: Route,
 
-    /// Connect to this host and port; the URL still names the host
-    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
-    connect_to: Option<Via>,
+    /// Follow at most COUNT redirects of a request, on the same server
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value = "0",
+        value_parser = clap::value_parser!(u32).range(0..=100),
+    )]
+    follow: u32,
+
+    /// Keep the cookies that the server sets, separately for each connection
+    #[arg(long)]
+    cookies: bool,
 
     #[command(flatten)]
     pub(crate) certificates: Certificates,
@@ -82,36 +92,42 @@ pub(crate) struct Connecting {
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
-/// Trusted certificates.
+/// Where connections go, if not to the server of the URL.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Connections")]
-pub(crate) struct Certificates {
-    /// Accept any certificate, as curl does (keep-alive is the default)
-    #[arg(short = 'k', long)]
-    pub(crate) insecure: bool,
+pub(crate) struct Route {
+    /// Connect to the Unix socket FILE; the URL still names the host
+    #[cfg(unix)]
+    #[arg(long, value_name = "FILE", conflicts_with = "connect_to")]
+    unix_socket: Option<PathBuf>,
 
-    /// Trust only the certificates in FILE (PEM), as curl does
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    cacert: Option<PathBuf>,
+    /// Connect to this host and port; the URL still names the host
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
+    connect_to: Option<Via>,
+
+    /// Use this address for a host and port, as curl does; repeatable
+    #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = resolved)]
+    resolve: Vec<HostAddress>,
+
+    /// Send through this HTTP proxy, http://HOST:PORT; https:// by CONNECT
+    #[arg(
+        long,
+        value_name = "URL",
+        value_parser = proxy,
+        conflicts_with_all = via_flags(),
+    )]
+    proxy: Option<HttpProxy>,
 }
 
-impl Certificates {
-    /// Returns the trusted certificates.
-    pub(crate) fn trust(self) -> Trust {
-        match (self.insecure, self.cacert) {
-            (true, _) => Trust::Anyone,
-            (false, Some(file)) => Trust::File(file),
-            (false, None) => Trust::System,
-        }
+/// Returns the flags that a proxy replaces.
+fn via_flags() -> &'static [&'static str] {
+    match cfg!(unix) {
+        true => &["unix_socket", "connect_to", "resolve"],
+        false => &["connect_to", "resolve"],
     }
 }
 
-impl Connecting {
-    /// Returns the input file, if there is one.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        self.certificates.cacert.as_deref()
-    }
-
+impl Route {
     /// Returns whether a server is given that a URL cannot name.
     pub(crate) fn has_via(&self) -> bool {
         self.via().is_some()
@@ -123,6 +139,64 @@ impl Connecting {
             return Some(Via::Socket(path.clone()));
         }
         self.connect_to.clone()
+    }
+
+    /// Applies the options.
+    pub(crate) fn apply(self, connect: &mut ConnectOptions) {
+        connect.via = self.via();
+        connect.addresses = self.resolve;
+        connect.proxy = self.proxy;
+    }
+}
+
+/// Trusted certificates, and our own.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Connections")]
+pub(crate) struct Certificates {
+    /// Accept any certificate, as curl does (keep-alive is the default)
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
+
+    /// Trust only the certificates in FILE (PEM), as curl does
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    cacert: Option<PathBuf>,
+
+    /// Show the server this client certificate (PEM)
+    #[arg(long, value_name = "FILE")]
+    cert: Option<PathBuf>,
+
+    /// Use this private key for --cert (PEM) [default: in the file of --cert]
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+}
+
+impl Certificates {
+    /// Returns the files that are read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        [&self.cacert, &self.cert, &self.key]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+    }
+
+    /// Applies the options.
+    pub(crate) fn apply(self, connect: &mut ConnectOptions) {
+        connect.trust = match (self.insecure, self.cacert) {
+            (true, _) => Trust::Anyone,
+            (false, Some(file)) => Trust::File(file),
+            (false, None) => Trust::System,
+        };
+        connect.identity = self.cert.map(|certificates| ClientIdentity {
+            key: self.key.unwrap_or_else(|| certificates.clone()),
+            certificates,
+        });
+    }
+}
+
+impl Connecting {
+    /// Returns whether a server is given that a URL cannot name.
+    pub(crate) fn has_via(&self) -> bool {
+        self.route.has_via()
     }
 
     /// Applies the options to the plan.
@@ -139,8 +213,15 @@ impl Connecting {
             false => HttpVersion::Http1,
         };
         plan.connect.timeout = self.timeout;
-        plan.connect.via = self.via();
-        plan.connect.trust = self.certificates.trust();
+        if self.http2 && (self.follow > 0 || self.cookies) {
+            return Err(Refusal::usage(
+                "--follow and --cookies need HTTP/1.1: remove --http2",
+            ));
+        }
+        self.route.apply(&mut plan.connect);
+        self.certificates.apply(&mut plan.connect);
+        plan.follow = self.follow;
+        plan.cookies = self.cookies;
         plan.timeout = self.timeout;
         plan.keep_alive = !self.disable_keepalive;
         plan.threads = self.threads;
@@ -177,6 +258,43 @@ fn host_and_port(text: &str) -> Result<Via, String> {
     }
 }
 
+/// Parses `HOST:PORT:ADDRESS`. The address may have brackets.
+fn resolved(text: &str) -> Result<HostAddress, String> {
+    let wrong = || "not a host, a port and an address: write example.org:443:127.0.0.1".to_owned();
+    let mut parts = text.trim().splitn(3, ':');
+    let (Some(host), Some(port), Some(address)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(wrong());
+    };
+    let address = address.trim_start_matches('[').trim_end_matches(']');
+    match (port.parse::<u16>(), address.parse()) {
+        (Ok(port @ 1..), Ok(address)) if !host.is_empty() => Ok(HostAddress {
+            host: host.to_owned(),
+            port,
+            address,
+        }),
+        _ => Err(wrong()),
+    }
+}
+
+/// Parses the URL of a proxy, of which the scheme can be left out.
+fn proxy(text: &str) -> Result<HttpProxy, String> {
+    const SHAPE: &str = "not an HTTP proxy: write http://127.0.0.1:3128";
+    let rest = match text.trim().split_once("://") {
+        Some(("http", rest)) => rest,
+        Some(_) => return Err(SHAPE.to_owned()),
+        None => text.trim(),
+    };
+    if rest.contains('@') {
+        return Err(
+            "a proxy with a password is not supported: write http://127.0.0.1:3128".to_owned(),
+        );
+    }
+    match host_and_port(rest.trim_end_matches('/')) {
+        Ok(Via::Host { host, port }) => Ok(HttpProxy { host, port }),
+        _ => Err(SHAPE.to_owned()),
+    }
+}
+
 fn connections(text: &str) -> Result<NonZeroUsize, String> {
     number(text, MAX_CONNECTIONS, 50)
 }
@@ -200,6 +318,52 @@ fn number(text: &str, most: usize, example: usize) -> Result<NonZeroUsize, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_and_a_proxy_have_a_port() {
+        let known = resolved("example.org:443:[::1]").unwrap();
+        assert_eq!((known.host.as_str(), known.port), ("example.org", 443));
+        assert!(known.address.is_ipv6());
+        assert!(resolved("h:80:127.0.0.1").is_ok());
+        for text in [
+            "",
+            "h",
+            "h:80",
+            "h:80:",
+            ":80:127.0.0.1",
+            "h:0:127.0.0.1",
+            "h:80:name",
+        ] {
+            assert!(
+                resolved(text)
+                    .unwrap_err()
+                    .contains("write example.org:443"),
+                "{text}"
+            );
+        }
+        for text in [
+            "http://127.0.0.1:3128",
+            "127.0.0.1:3128",
+            "http://127.0.0.1:3128/",
+        ] {
+            assert_eq!(proxy(text).unwrap().port, 3128);
+        }
+        for text in [
+            "",
+            "socks5://h:1",
+            "https://h:1",
+            "http://h",
+            "http://a:b@h:1",
+            "http://h:1/x",
+        ] {
+            let error = proxy(text).unwrap_err();
+            assert!(
+                error.contains("write http://127.0.0.1:3128"),
+                "{text}: {error}"
+            );
+            assert!(!error.contains("a:b"), "{error}");
+        }
+    }
 
     #[test]
     fn a_host_and_a_port_replace_those_of_the_url() {

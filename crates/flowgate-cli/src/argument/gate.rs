@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use flowgate_chart::significant;
-use flowgate_load::{Quantile, Report, Spread};
+use flowgate_load::{Compared, Quantile, Report, Spread, compare};
 
 use super::{percentile, rate};
 use crate::figure;
@@ -15,8 +15,26 @@ pub(crate) struct Gate {
     text: String,
     metric: Metric,
     relation: Relation,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limit {
     /// In nanoseconds, per second, as a fraction, or a count.
-    limit: f64,
+    Value(f64),
+    /// The value of an earlier run, plus this share of it.
+    BaselineAndShare(f64),
+    /// The value of an earlier run, plus this.
+    BaselineAnd(f64),
+}
+
+/// Result of checking a condition against an earlier run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Checked {
+    /// The condition is false, or not certain; the text has the measured change.
+    Passed(String),
+    /// The condition is certainly true, or nothing was measured.
+    Failed(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,6 +104,15 @@ pub(crate) fn parse(text: &str) -> Result<Gate, String> {
     let metric = metric.trim();
     let metric = read_metric(metric)
         .ok_or_else(|| format!("{metric:?} is not a metric: write one of {METRICS}"))?;
+    if let Some(offset) = value.trim().strip_prefix("baseline") {
+        let limit = read_baseline(metric, offset.trim())?;
+        return Ok(Gate {
+            text: text.to_owned(),
+            metric,
+            relation,
+            limit,
+        });
+    }
     let limit = read_value(metric, value.trim())?;
     let most = match metric {
         Metric::Share(_) => 1.0,
@@ -110,7 +137,7 @@ pub(crate) fn parse(text: &str) -> Result<Gate, String> {
         text: text.to_owned(),
         metric,
         relation,
-        limit,
+        limit: Limit::Value(limit),
     })
 }
 
@@ -161,6 +188,38 @@ fn read_value(metric: Metric, text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses what is added to the value of an earlier run: nothing, `+10%`, `-1%`, `+5ms`.
+fn read_baseline(metric: Metric, text: &str) -> Result<Limit, String> {
+    let Some(compared) = metric.compared() else {
+        return Err(format!(
+            "{metric} cannot be compared with a baseline: write p50, p90, p99, mean, err, limited or rate"
+        ));
+    };
+    let sign = match text.chars().next() {
+        None => return Ok(Limit::BaselineAnd(0.0)),
+        Some('+') => 1.0,
+        Some('-') => -1.0,
+        Some(_) => {
+            return Err(format!("{text:?} after baseline: write 'p99>baseline+10%'"));
+        }
+    };
+    let text = text[1..].trim();
+    let is_share = matches!(compared, Compared::Errors | Compared::Limited);
+    match text.strip_suffix('%') {
+        // A share of a share would be misread.
+        Some(_) if is_share => Ok(Limit::BaselineAnd(sign * read_value(metric, text)?)),
+        Some(percent) => match percent.trim().parse::<f64>() {
+            Ok(percent) if (0.0..=1e6).contains(&percent) => {
+                Ok(Limit::BaselineAndShare(sign * percent / 100.0))
+            }
+            _ => Err(format!(
+                "{text:?} is not a percentage: write 'p99>baseline+10%'"
+            )),
+        },
+        None => Ok(Limit::BaselineAnd(sign * read_value(metric, text)?)),
+    }
+}
+
 /// Parses a time with a unit, such as `50ms`, in nanoseconds.
 pub(super) fn read_time(text: &str) -> Result<f64, String> {
     let digits = text
@@ -196,12 +255,72 @@ impl Gate {
     /// Returns a message if the condition is about a percentile that is not among these shares.
     pub(crate) fn lacks(&self, shares: &[f64]) -> Option<String> {
         match self.metric {
-            Metric::Time(_, Point::Own(share)) if !shares.contains(&share) => Some(format!(
-                "--fail-if {}: write --percentiles {}, too",
-                self.text,
-                significant(share * 100.0, 9)
-            )),
+            Metric::Time(_, Point::Own(share))
+                if !shares.contains(&share) && !self.needs_baseline() =>
+            {
+                Some(format!(
+                    "--fail-if {}: write --percentiles {}, too",
+                    self.text,
+                    significant(share * 100.0, 9)
+                ))
+            }
             _ => None,
+        }
+    }
+
+    /// Returns the condition as it was typed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns whether the condition compares with an earlier run.
+    pub(crate) fn needs_baseline(&self) -> bool {
+        !matches!(self.limit, Limit::Value(_))
+    }
+
+    /// Checks a condition against an earlier run. It is only true if the whole interval of the change is beyond the limit.
+    pub(crate) fn against(&self, baseline: &Report, report: &Report) -> Checked {
+        let compared = self.metric.compared();
+        let difference = compared.and_then(|what| compare(baseline, report, what));
+        let Some(difference) = difference else {
+            return Checked::Failed(format!(
+                "{}: {} cannot be compared, because a run is too short",
+                self.text, self.metric
+            ));
+        };
+        let (measured, limit, is_share) = match (self.limit, difference.relative) {
+            (Limit::BaselineAndShare(share), Some(relative)) => (relative, share, true),
+            // Any share of 0 is 0.
+            (Limit::BaselineAndShare(_), None) => (difference.change, 0.0, false),
+            (Limit::BaselineAnd(limit) | Limit::Value(limit), _) => {
+                (difference.change, limit, false)
+            }
+        };
+        let is_true = |value: f64| self.relation.holds(value, limit);
+        let is_certain = match self.relation {
+            Relation::Above | Relation::AtLeast => is_true(measured.low),
+            Relation::Below | Relation::AtMost => is_true(measured.high),
+        };
+        let words = |value: f64| match is_share {
+            true => figure::percent(value),
+            false => difference.what.in_words(value),
+        };
+        let judgment = match (is_certain, is_true(measured.value)) {
+            (true, _) => "",
+            (false, true) => ", which is not certain",
+            (false, false) => ", as allowed",
+        };
+        let text = format!(
+            "{}: {} changed by {} (95 %: {} to {}){judgment}",
+            self.text,
+            self.metric,
+            words(measured.value),
+            words(measured.low),
+            words(measured.high)
+        );
+        match is_certain {
+            true => Checked::Failed(text),
+            false => Checked::Passed(text),
         }
     }
 
@@ -210,13 +329,10 @@ impl Gate {
         let Some(value) = self.metric.of(report) else {
             return Some(format!("{}: {} was not measured", self.text, self.metric));
         };
-        let fails = match self.relation {
-            Relation::Above => value > self.limit,
-            Relation::AtLeast => value >= self.limit,
-            Relation::Below => value < self.limit,
-            Relation::AtMost => value <= self.limit,
+        let Limit::Value(limit) = self.limit else {
+            return None;
         };
-        fails.then(|| {
+        self.relation.holds(value, limit).then(|| {
             let value = match self.metric {
                 Metric::Time(..) => figure::time(Duration::from_nanos(value as u64)),
                 Metric::Rate => format!("{value:.3}/s"),
@@ -228,7 +344,39 @@ impl Gate {
     }
 }
 
+impl Relation {
+    fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Relation::Above => value > limit,
+            Relation::AtLeast => value >= limit,
+            Relation::Below => value < limit,
+            Relation::AtMost => value <= limit,
+        }
+    }
+}
+
 impl Metric {
+    /// Returns what to compare between two runs, if that is possible.
+    fn compared(self) -> Option<Compared> {
+        Some(match self {
+            Metric::Time(Which::Response, point) => match point {
+                Point::P50 => Compared::Quantile(0.5),
+                Point::P90 => Compared::Quantile(0.9),
+                Point::P95 => Compared::Quantile(0.95),
+                Point::P99 => Compared::Quantile(0.99),
+                Point::P999 => Compared::Quantile(0.999),
+                Point::P9999 => Compared::Quantile(0.9999),
+                Point::Own(share) => Compared::Quantile(share),
+                Point::Mean => Compared::Mean,
+                Point::Max => return None,
+            },
+            Metric::Rate => Compared::Rate,
+            Metric::Share(Share::Errors) => Compared::Errors,
+            Metric::Share(Share::Limited) => Compared::Limited,
+            Metric::Time(..) | Metric::Share(Share::Skipped) | Metric::Sent => return None,
+        })
+    }
+
     fn of(self, report: &Report) -> Option<f64> {
         let counts = &report.counts;
         match self {
@@ -384,8 +532,42 @@ mod tests {
         ] {
             let gate = parse(text).unwrap();
             assert_eq!((gate.metric, gate.relation), (metric, relation), "{text}");
-            assert!((gate.limit - limit).abs() < 1e-9, "{text}: {}", gate.limit);
+            let Limit::Value(found) = gate.limit else {
+                panic!("{text}");
+            };
+            assert!((found - limit).abs() < 1e-9, "{text}: {found}");
         }
+    }
+
+    #[test]
+    fn a_baseline_has_an_offset_in_percent_or_in_units() {
+        for (text, limit) in [
+            ("p99>baseline", Limit::BaselineAnd(0.0)),
+            ("p99 > baseline + 10%", Limit::BaselineAndShare(0.1)),
+            ("rate<baseline-1%", Limit::BaselineAndShare(-0.01)),
+            ("mean>=baseline+5ms", Limit::BaselineAnd(5e6)),
+            // Percentage points.
+            ("err>baseline+1%", Limit::BaselineAnd(0.01)),
+        ] {
+            let gate = parse(text).unwrap();
+            assert!(gate.needs_baseline());
+            assert_eq!(gate.limit, limit, "{text}");
+        }
+        for (text, expected) in [
+            ("p99>baseline*2", "write 'p99>baseline+10%'"),
+            ("p99>baseline+10", "a unit is missing"),
+            ("p99>baseline+x%", "not a percentage"),
+            (
+                "max>baseline",
+                "max of response cannot be compared with a baseline: write p50",
+            ),
+            ("service.p99>baseline", "p99 of service cannot be compared"),
+            ("sent<baseline", "cannot be compared"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+        assert!(!parse("p99>50ms").unwrap().needs_baseline());
     }
 
     #[test]

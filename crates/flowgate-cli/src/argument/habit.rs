@@ -19,7 +19,7 @@ const RATE: &[&str] = &[
 const UNKNOWN: &[(&[&str], &str)] = &[
     (
         &["-r", "--redirect"],
-        "redirects are not followed: write -q 1000/s for a rate",
+        "write --follow 10 to follow redirects, and -q 1000/s for a rate",
     ),
     (
         &["-w", "--workers"],
@@ -31,7 +31,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (
         &["-L", "--location"],
-        "redirects are not followed, and latencies are always reported: remove it",
+        "write --follow 10 to follow redirects; latencies are always reported",
     ),
     (
         &["--latency", "--latencies", "-l"],
@@ -50,7 +50,7 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         "load always waits for requests in flight: remove it",
     ),
     (
-        &["--stats", "--statistics", "--summary"],
+        &["--stats", "--statistics"],
         "there is always a report: remove it, or write --json FILE",
     ),
     (
@@ -72,8 +72,8 @@ const UNKNOWN: &[(&[&str], &str)] = &[
     ),
     (&["-b"], "write -d TEXT or -D FILE for the body"),
     (
-        &["-f", "-F", "--form"],
-        "forms are not supported: write -D FILE with -T 'multipart/form-data; boundary=…'",
+        &["-f", "-F"],
+        "write --form NAME=VALUE, or --form NAME=@FILE",
     ),
     (
         &["-Z", "--body-lines"],
@@ -91,16 +91,12 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         "write --json FILE, --csv FILE or --html FILE; - is standard output",
     ),
     (
-        &["-x", "--proxy", "--proxy-header"],
-        "proxies are not supported: remove it",
+        &["-x", "--proxy-header"],
+        "write --proxy http://HOST:PORT; headers for the proxy are not supported",
     ),
     (
         &["--vsock-addr"],
         "write a URL with host and port, or --unix-socket FILE",
-    ),
-    (
-        &["--cert", "--key"],
-        "client certificates are not supported: remove it",
     ),
     (&["--http3"], "HTTP/3 is not supported: write --http2"),
     (
@@ -112,8 +108,8 @@ const UNKNOWN: &[(&[&str], &str)] = &[
         "HTTP/1.1 is the default: remove it",
     ),
     (
-        &["--urls-from-file", "--url-file", "--targets"],
-        "write --urls FILE",
+        &["--urls-from-file", "--url-file"],
+        "write --urls FILE, or --targets FILE for requests with headers and bodies",
     ),
     (
         &["--rand-regex-url"],
@@ -158,7 +154,7 @@ const MISREAD: &[(&[&str], &str)] = &[
     ),
     (
         &["-disable-redirects", "--disable-redirects"],
-        "redirects are never followed: remove it",
+        "redirects are not followed without --follow: remove it",
     ),
     (
         &["-latency-correction", "--latency-correction"],
@@ -373,7 +369,7 @@ mod tests {
             ("-w", "--threads"),
             ("-o", "--csv FILE"),
             ("-U", "-H 'User-Agent"),
-            ("-x", "proxies are not supported"),
+            ("-x", "write --proxy http://HOST:PORT"),
         ] {
             let answer = instead_of(flag, None).unwrap_or_default();
             assert!(answer.starts_with(&format!("{flag}: ")), "{answer}");

@@ -52,7 +52,20 @@ pub(crate) struct Output {
     )]
     pub(crate) max_errors: f64,
 
-    /// Exit with 3 if this is true: 'p99>50ms', 'err>0.1%', 'rate<990'; repeatable
+    /// Compare with the report of an earlier run, written by --json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+
+    /// Write the verdict and each --fail-if as JUnit XML
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    junit: Option<PathBuf>,
+
+    /// Add a summary in Markdown to FILE, such as "$GITHUB_STEP_SUMMARY"
+    #[arg(long, value_name = "FILE", value_parser = file)]
+    pub(crate) summary: Option<PathBuf>,
+
+    /// Exit with 3 if this is true: 'p99>50ms', 'err>0.1%', 'rate<990',
+    /// 'p99>baseline+10%'; repeatable
     #[arg(long, value_name = "CONDITION", value_parser = gate::parse)]
     pub(crate) fail_if: Vec<Gate>,
 
@@ -81,6 +94,7 @@ impl Output {
             csv: self.csv.take(),
             html: self.html.take(),
             log: self.log.take(),
+            junit: self.junit.take(),
         }
     }
 

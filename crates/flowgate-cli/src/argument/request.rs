@@ -9,7 +9,7 @@ use flowgate_load::{Target, Template};
 use hyper::Method;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 
-use super::{header, input, url};
+use super::{form, header, input, url};
 use crate::exit::Refusal;
 
 /// Maximum number of URLs in one file.
@@ -19,16 +19,15 @@ const MAX_URLS: usize = 1_000_000;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Requests")]
 pub(crate) struct Request {
-    /// Set the request method
+    /// Set the request method [default: GET, or POST with --form]
     #[arg(
         short = 'm',
         short_alias = 'X',
         long,
         value_name = "METHOD",
-        default_value = "GET",
         value_parser = method
     )]
-    method: Method,
+    method: Option<Method>,
 
     /// Add a header, 'Name: value'; repeatable
     #[arg(
@@ -46,6 +45,15 @@ pub(crate) struct Request {
     /// Send the contents of FILE as the body; - is standard input
     #[arg(short = 'D', long, value_name = "FILE", conflicts_with = "body")]
     body_file: Option<PathBuf>,
+
+    /// Send a form, NAME=VALUE or NAME=@FILE; repeatable
+    #[arg(
+        long,
+        value_name = "NAME=VALUE",
+        value_parser = form::field,
+        conflicts_with_all = ["body", "body_file", "content_type"],
+    )]
+    form: Vec<form::Field>,
 
     /// Set the header Content-Type, such as application/json
     #[arg(short = 'T', long, value_name = "TYPE", value_parser = header::value)]
@@ -123,22 +131,39 @@ impl Urls {
 }
 
 impl Request {
-    /// Returns the input file, if there is one.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        self.body_file.as_deref()
+    /// Returns the input files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        let form = self.form.iter().filter_map(form::Field::file);
+        self.body_file.as_deref().into_iter().chain(form)
     }
 
     /// Returns the request that is sent repeatedly.
     pub(crate) fn template(self) -> Result<Template, Refusal> {
-        let body = match &self.body_file {
-            None => self.body.unwrap_or_default().into_bytes(),
-            Some(path) => input::read("--body-file", path, input::REQUESTS_MIB)?,
+        let form = match self.form.is_empty() {
+            true => None,
+            false => Some(form::encode(&self.form)?),
+        };
+        let usual = if form.is_some() {
+            Method::POST
+        } else {
+            Method::GET
+        };
+        let (content_type, body) = match (form, &self.body_file) {
+            (Some((content_type, body)), _) => (Some(content_type), body),
+            (None, None) => (
+                self.content_type,
+                self.body.unwrap_or_default().into_bytes(),
+            ),
+            (None, Some(path)) => {
+                let body = input::read("--body-file", path, input::REQUESTS_MIB)?;
+                (self.content_type, body)
+            }
         };
         let mut headers = self.headers;
         let named = [
             (HOST, self.host),
             (ACCEPT, self.accept),
-            (CONTENT_TYPE, self.content_type),
+            (CONTENT_TYPE, content_type),
             (AUTHORIZATION, self.basic_auth),
         ];
         headers.extend(
@@ -147,7 +172,7 @@ impl Request {
                 .filter_map(|(name, value)| Some((name, value?))),
         );
         Ok(Template {
-            method: self.method,
+            method: self.method.unwrap_or(usual),
             headers,
             body: body.into(),
         })

@@ -13,9 +13,9 @@ use flowgate_load::verify::{Asking, HttpSubject};
 use flowgate_load::{HttpVersion, MAX_CONNECTIONS, Stop, Target, html};
 use flowgate_verify::{Budget, Investigation};
 
-use crate::argument::connecting::Certificates;
+use crate::argument::connecting::{Certificates, Route};
 use crate::argument::request::{Request, Urls};
-use crate::argument::{duration, output, rate, slo, url};
+use crate::argument::{duration, input, output, rate, slo, url};
 use crate::exit::{Exit, Refusal, complain, exit_codes, print};
 use crate::reports::{Destinations, Reports};
 use crate::{descriptors, figure, interrupt};
@@ -87,7 +87,8 @@ The report:
 #[command(after_long_help = EXPLANATION)]
 pub(crate) struct Find {
     /// Send to this http:// or https:// URL
-    url: String,
+    #[arg(required_unless_present = "urls")]
+    url: Option<String>,
 
     /// Keep this objective: 'p99<50ms, errors<0.1%'
     #[arg(long, value_name = "CONDITIONS", value_parser = slo::parse)]
@@ -172,6 +173,9 @@ struct Connecting {
     timeout: Duration,
 
     #[command(flatten)]
+    route: Route,
+
+    #[command(flatten)]
     certificates: Certificates,
 }
 
@@ -209,14 +213,16 @@ pub(crate) fn run(find: Find) -> Exit {
 
 fn search(find: Find) -> Result<Exit, Refusal> {
     let wish = wish(&find)?;
-    let inputs: Vec<PathBuf> = [find.request.file(), find.urls.file()]
-        .into_iter()
-        .flatten()
-        .map(PathBuf::from)
-        .collect();
+    let files = find.request.files().chain(find.urls.file());
+    let files = files.chain(find.connecting.certificates.files());
+    let inputs: Vec<PathBuf> = files.map(PathBuf::from).collect();
+    input::one_stdin(&inputs)?;
     let targets = match find.urls.targets()? {
         Some(targets) => targets,
-        None => vec![url::parse(&find.url).map_err(Refusal::usage)?],
+        None => {
+            let url = find.url.as_deref().unwrap_or_default();
+            vec![url::parse(url).map_err(Refusal::usage)?]
+        }
     };
     let Some(target) = targets.first().cloned() else {
         return Err(Refusal::usage(
@@ -234,7 +240,8 @@ fn search(find: Find) -> Result<Exit, Refusal> {
         .and_then(|count| NonZeroUsize::new(count as usize));
     service.timeout = find.connecting.timeout;
     service.connect.timeout = find.connecting.timeout;
-    service.connect.trust = find.connecting.certificates.trust();
+    find.connecting.route.apply(&mut service.connect);
+    find.connecting.certificates.apply(&mut service.connect);
     service.connect.version = match find.connecting.http2 {
         true => HttpVersion::Http2,
         false => HttpVersion::Http1,
@@ -245,6 +252,7 @@ fn search(find: Find) -> Result<Exit, Refusal> {
         csv: None,
         html: find.output.html,
         log: None,
+        junit: None,
     };
     let reports = destinations.open(&inputs)?;
     let connections = service

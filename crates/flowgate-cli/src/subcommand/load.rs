@@ -1,27 +1,31 @@
 //! `flowgate load`: send requests at a rate or under one, and report whether the rate was held or the rate limit kept.
 
+use std::fs::File;
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::Args;
 use flowgate_load::{
-    Origin, Pace, Plan, Progress, Report, RequestLog, Stop, Target, Verdict, html,
+    Origin, Pace, Plan, Progress, Report, RequestLog, RunComparison, Stop, Target, Verdict, html,
 };
 
 use crate::argument::cap::Cap;
 use crate::argument::command_line;
 use crate::argument::connecting::Connecting;
-use crate::argument::gate::Gate;
 use crate::argument::input;
 use crate::argument::output::Output;
 use crate::argument::profile::Profile;
 use crate::argument::request::{Request, Urls};
+use crate::argument::slice::Part;
+use crate::argument::targets::Targets;
 use crate::argument::url;
+use crate::checks::{self, Check};
 use crate::descriptors;
 use crate::exit::{Exit, Refusal, complain, exit_codes, print};
 use crate::interrupt::{self, STOPPING};
-use crate::reports::{Reports, Sink};
+use crate::reports::{self, Reports, Sink};
 use crate::watch::{Subject, Watch};
 
 const EXPLANATION: &str = concat!(
@@ -35,8 +39,13 @@ Examples:
       Raise the rate linearly from 100/s to 5000/s; write a page with charts.
   flowgate load http://host/ -q 500 --fail-if 'p99>50ms' --fail-if 'err>0.1%'
       In a pipeline: exit with 3 if the server is too slow or fails too often.
+  flowgate load http://host/ -q 500 -z 60s --compare baseline.json \\
+      --fail-if 'p99>baseline+10%' --junit load.xml
+      Exit with 3 if the server got slower than in an earlier run.
   flowgate load http://host/ -q 500 --warm-up 5s --log requests.jsonl
       Send for 5 s without counting, then for 10 s; write a line per request.
+  flowgate load --targets requests.http --variables users.csv -q 500
+      The requests of a file in turn; {{name}} is a column of users.csv.
   flowgate load http://host/ -z 10s
       Without a rate: as fast as the server responds, on 50 connections.
 
@@ -44,6 +53,10 @@ Hold a rate (-q):
   Each request has a scheduled time, which does not depend on responses.
   If all connections are busy, a request waits for one and is sent late. Late
   requests are caught up with, so the mean rate is exact; see also --late.
+
+One schedule from several machines (--slice, --start-at):
+  Each machine sends every Nth request, and all begin at the same time by their
+  own clocks. flowgate report --merge joins their reports.
 
 Stay under a rate (--at-most, --limiter):
   A pacing limiter decides when the next request may be sent, from the times at
@@ -64,6 +77,18 @@ Limiters (--limiter), each with a rate:
   approximate
              'approximate 100/min': as many CDNs count, by two windows and the
              share of the older one that is still inside the minute
+
+Files of requests (--targets), detected by extension and first character:
+  vegeta     METHOD URL, headers, @FILE for the body; a blank line between
+             requests
+  http       as editors write them (.http, .rest): ### between requests, @name =
+             value, {{name}}, < FILE for the body; its path is relative to FILE
+  json       an object per line: method, url, header, and one of body (Base64),
+             text, json and body_file
+  - '# @weight 3' before a request, or \"weight\":3, sends it three times as often.
+  - Each server has -c connections of its own. With -q, requests to a busy server
+    do not delay those to others.
+  - Headers and the body of the command line are added to requests without them.
 
 The report:
   pacing     gap error: how far the gap between two sends is from the scheduled
@@ -108,6 +133,12 @@ A run stopped by Ctrl-C checks none.
   skipped    requests skipped by --late, as a share of those scheduled
   sent       the number of requests sent: 1000
 
+With --compare, a value can be baseline, baseline+10%, baseline-5%, baseline+2ms:
+the value of the earlier run, for p50 to p99.99, mean, err, limited and rate. For
+err and limited, +1% are percentage points. The condition is only true if it is
+certain: if the whole 95 % interval of the change is beyond the limit. Intervals
+come from a bootstrap over about 25 blocks of time, not over single requests.
+
 On a terminal, a live view shows the progress (NO_COLOR is respected). Elsewhere
 nothing is printed until the report, unless you pass --progress. The report goes
 to standard output, everything else to standard error.
@@ -129,6 +160,9 @@ pub(crate) struct Load {
     profile: Profile,
 
     #[command(flatten)]
+    part: Part,
+
+    #[command(flatten)]
     cap: Cap,
 
     #[command(flatten)]
@@ -136,6 +170,9 @@ pub(crate) struct Load {
 
     #[command(flatten)]
     urls: Urls,
+
+    #[command(flatten)]
+    targets: Targets,
 
     #[command(flatten)]
     connecting: Connecting,
@@ -149,11 +186,15 @@ impl Load {
     fn inputs(&self) -> Vec<PathBuf> {
         let files = [
             self.profile.file(),
-            self.request.file(),
             self.urls.file(),
-            self.connecting.file(),
+            self.output.compare.as_deref(),
         ];
-        files.into_iter().flatten().map(Path::to_path_buf).collect()
+        let files = files.into_iter().flatten();
+        let files = files
+            .chain(self.request.files())
+            .chain(self.targets.files())
+            .chain(self.connecting.certificates.files());
+        files.map(Path::to_path_buf).collect()
     }
 }
 
@@ -171,14 +212,16 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
     let mut plan = plan(
         &mut origin,
         load.url,
-        load.profile,
+        (load.profile, load.part),
         load.cap,
-        (load.request, load.urls),
+        (load.request, load.urls, load.targets),
         load.connecting,
     )?;
     plan.max_error_share = load.output.max_errors;
     plan.percentiles = percentiles;
+    let baseline = baseline(&load.output, &plan)?;
     let mut reports = load.output.destinations().open(&inputs)?;
+    let summary = load.output.summary.as_deref().map(appended).transpose()?;
     provide_descriptors(&plan)?;
     let takes_stdout = reports.take_stdout();
     let log = reports.log.take().map(log).transpose()?;
@@ -204,6 +247,12 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         ending.stop();
     })?;
 
+    if let Some(slice) = plan.slice
+        && !load.output.quiet
+    {
+        let start_at = humantime::format_rfc3339_seconds(slice.start_at);
+        complain(&format_args!("{slice} waits for its start at {start_at}"));
+    }
     let tell = |progress: &Progress| watch.tell(progress);
     let result = match &log {
         Some(log) => flowgate_load::run_logged(plan, &stop, tell, log),
@@ -214,7 +263,18 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         Ok(mut report) => {
             report.provenance.command = Some(typed());
             let shown = !load.output.quiet && !takes_stdout;
-            conclude(&report, reports, log, shown, &load.output)
+            let compared = baseline.map(|baseline| {
+                let comparison = RunComparison::of(&baseline, &report);
+                (baseline, comparison)
+            });
+            conclude(
+                &report,
+                compared,
+                (reports, summary),
+                log,
+                shown,
+                &load.output,
+            )
         }
         Err(error) => {
             let refusal = Refusal::could_not_run(error.to_string());
@@ -233,23 +293,26 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
 fn plan(
     origin: &mut Option<Origin>,
     url: Option<String>,
-    profile: Profile,
+    (profile, part): (Profile, Part),
     cap: Cap,
-    (request, urls): (Request, Urls),
+    (request, urls, files): (Request, Urls, Targets),
     connecting: Connecting,
 ) -> Result<Plan, Refusal> {
-    let is_aimed = url.is_some() || urls.is_in_use();
+    let is_aimed = url.is_some() || urls.is_in_use() || files.is_in_use();
     if connecting.has_via() && !is_aimed {
         return Err(Refusal::usage(
             "--unix-socket and --connect-to need a URL, for the host and the path: write http://localhost/",
         ));
     }
     let pace = profile.pace(cap.limiter()?, is_aimed)?;
+    let template = request.template()?;
+    let mix = files.mix(&template)?;
     let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
-    let targets = match (urls.targets()?, &url) {
-        (Some(targets), _) => targets,
-        (None, Some(url)) => vec![parse(url)?],
-        (None, None) => {
+    let targets = match (urls.targets()?, &mix, &url) {
+        (Some(targets), ..) => targets,
+        (None, Some(mix), _) => mix.servers(),
+        (None, None, Some(url)) => vec![parse(url)?],
+        (None, None, None) => {
             let started = Origin::start().map_err(|error| {
                 Refusal::could_not_run(format!("cannot start the built-in test server: {error}"))
             })?;
@@ -269,17 +332,70 @@ fn plan(
     let late = profile.late(&pace);
     let mut plan = Plan::new(first.clone(), pace);
     plan.targets = targets;
+    plan.mix = mix;
     plan.own_origin = !is_aimed;
     plan.late = late;
     plan.warm_up = profile.warm_up();
+    part.apply(&mut plan)?;
     connecting.apply(&mut plan)?;
-    plan.template = request.template()?;
+    plan.template = template;
+    files.allow(&plan)?;
     Ok(plan)
+}
+
+/// Reads the earlier run, and checks that it can be compared.
+fn baseline(output: &Output, plan: &Plan) -> Result<Option<Report>, Refusal> {
+    let Some(path) = &output.compare else {
+        return match output.fail_if.iter().find(|gate| gate.needs_baseline()) {
+            None => Ok(None),
+            Some(gate) => Err(Refusal::usage(format!(
+                "--fail-if {}: write --compare baseline.json, too",
+                gate.text()
+            ))),
+        };
+    };
+    let baseline = reports::read("--compare", path)?;
+    let refuse = |why: String| {
+        Err(Refusal::usage(format!(
+            "--compare: {}: {why}",
+            path.display()
+        )))
+    };
+    if baseline.detail.blocks.is_empty() {
+        return refuse("written by an older version: run it again".to_owned());
+    }
+    let asked = match plan.slice {
+        None => plan.pace.to_string(),
+        Some(slice) => format!("{}, {slice}", plan.pace),
+    };
+    if baseline.asked.text != asked {
+        return refuse(format!(
+            "was a run at {}, and this one is at {asked}: write the same rate",
+            baseline.asked.text
+        ));
+    }
+    Ok(Some(baseline))
+}
+
+/// Opens a file that is added to.
+fn appended(path: &Path) -> Result<File, Refusal> {
+    let file = File::options().append(true).create(true).open(path);
+    file.map_err(|error| {
+        Refusal::could_not_run(format!(
+            "--summary: cannot write {}: {error}",
+            path.display()
+        ))
+    })
 }
 
 /// Raises the limit of open files. A built-in test server has the other end of each connection in this process.
 fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
-    let connections = count(plan.connections).min(plan.pace.requests().unwrap_or(u64::MAX));
+    let connections = count(plan.connections).min(plan.requests().unwrap_or(u64::MAX));
+    let servers = plan
+        .mix
+        .as_ref()
+        .map_or(1, |mix| mix.servers().len() as u64);
+    let connections = connections.saturating_mul(servers);
     let ends = if plan.own_origin { 2 } else { 1 };
     let threads = plan.threads.or_else(|| available_parallelism().ok());
     descriptors::provide(connections, ends, threads.map_or(1, count))
@@ -304,14 +420,26 @@ fn typed() -> String {
 /// Prints the report if it is to be `shown`, writes it to files, and returns the exit code.
 fn conclude(
     report: &Report,
-    reports: Reports,
+    compared: Option<(Report, RunComparison)>,
+    (reports, summary): (Reports, Option<File>),
     log: Option<RequestLog>,
     shown: bool,
     output: &Output,
 ) -> Result<Exit, Refusal> {
     if shown {
         print(report)?;
+        if let (Some((_, comparison)), Some(path)) = (&compared, &output.compare) {
+            print(&format_args!(
+                "\ncompared with {}\n{comparison}",
+                path.display()
+            ))?;
+        }
     }
+    let checks = checks::conditions(
+        report,
+        compared.as_ref().map(|(baseline, _)| baseline),
+        &output.fail_if,
+    );
     // Writes all of them, and reports each failure.
     let mut is_written = true;
     let mut write = |written: Result<(), Refusal>| {
@@ -329,6 +457,18 @@ fn conclude(
     if let Some(sink) = reports.html {
         write(sink.write(html::page(&[(&report.target, report)])));
     }
+    if let Some(sink) = reports.junit {
+        write(sink.write(checks::junit(report, &checks)));
+    }
+    if let Some(mut file) = summary {
+        let comparison = compared.as_ref().map(|(_, comparison)| comparison);
+        let written = file.write_all(checks::summary(report, comparison, &checks).as_bytes());
+        write(
+            written.map_err(|error| {
+                Refusal::could_not_run(format!("--summary: cannot write: {error}"))
+            }),
+        );
+    }
     if let Some(log) = log {
         match log.finish() {
             Ok(0) => {}
@@ -340,7 +480,7 @@ fn conclude(
             )))),
         }
     }
-    let exit = judge(report, &output.fail_if, output.quiet);
+    let exit = judge(report, &checks, output.quiet);
     Ok(match is_written {
         true => exit,
         false => Exit::CouldNotRun,
@@ -348,19 +488,21 @@ fn conclude(
 }
 
 /// Prints failures that the printed report does not contain, and returns the exit code.
-fn judge(report: &Report, gates: &[Gate], is_quiet: bool) -> Exit {
+fn judge(report: &Report, checks: &[Check], is_quiet: bool) -> Exit {
     if report.is_interrupted {
-        if !gates.is_empty() {
+        if !checks.is_empty() {
             complain(&"--fail-if was not checked, because the run was stopped");
         }
         return Exit::Interrupted;
     }
-    let failures: Vec<_> = gates
-        .iter()
-        .filter_map(|gate| gate.failure(report))
-        .collect();
+    let failures: Vec<_> = checks.iter().filter_map(Check::failure).collect();
     for failure in &failures {
         complain(&format_args!("--fail-if {failure}"));
+    }
+    if !is_quiet {
+        for note in checks.iter().filter_map(Check::note) {
+            complain(&format_args!("passed: --fail-if {note}"));
+        }
     }
     match report.verdict() {
         // Without the requested load, the other numbers mean little.

@@ -1,16 +1,16 @@
 //! `flowgate report`: shows saved reports as text, as a page or as a table.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use flowgate_load::html;
+use flowgate_load::{Merged, RunComparison, html};
 
 use crate::argument::input;
 use crate::argument::output::file;
 use crate::csv::quoted;
 use crate::exit::{Exit, Refusal, print};
-use crate::reports::Destinations;
+use crate::reports::{self, Destinations};
 
 /// Show saved reports of load: as text, as one page, or as one table
 #[derive(Args, Debug)]
@@ -18,6 +18,14 @@ pub(crate) struct Report {
     /// Read these files, written by flowgate load --json; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+
+    /// Join the reports of all slices of one run
+    #[arg(long)]
+    merge: bool,
+
+    /// With --merge, write the joined report as JSON; - is standard output
+    #[arg(long, value_name = "FILE", value_parser = file, requires = "merge")]
+    json: Option<PathBuf>,
 
     /// Write a page whose charts show all runs; - is standard output
     #[arg(long, value_name = "FILE", value_parser = file)]
@@ -45,18 +53,34 @@ fn show(report: Report) -> Result<(), Refusal> {
     let runs: Vec<Run> = labels
         .into_iter()
         .zip(&report.files)
-        .map(|(label, path)| Ok((label, read(path)?)))
+        .map(|(label, path)| Ok((label, reports::read("", path)?)))
         .collect::<Result<_, Refusal>>()?;
-    let is_text = report.html.is_none() && report.csv.is_none();
+    let is_text = report.html.is_none() && report.csv.is_none() && report.json.is_none();
     let reports = Destinations {
-        json: None,
+        json: report.json,
         csv: report.csv,
         html: report.html,
         log: None,
+        junit: None,
     }
     .open(&report.files)?;
+    let (runs, text) = match report.merge {
+        false => {
+            let text = text(&runs);
+            (runs, text)
+        }
+        true => {
+            let merged =
+                Merged::of(runs).map_err(|error| Refusal::usage(format!("--merge: {error}")))?;
+            let text = merged.to_string();
+            (vec![("merged".to_owned(), merged.report)], text)
+        }
+    };
     if is_text {
-        return print(&text(&runs));
+        return print(&text);
+    }
+    if let (Some(sink), [(_, merged)]) = (reports.json, &runs[..]) {
+        sink.write(merged.to_json())?;
     }
     if let Some(sink) = reports.csv {
         sink.write(table(&runs))?;
@@ -65,19 +89,6 @@ fn show(report: Report) -> Result<(), Refusal> {
         sink.write(html::page(&runs))?;
     }
     Ok(())
-}
-
-fn read(path: &Path) -> Result<flowgate_load::Report, Refusal> {
-    let name = path.display();
-    let text = input::read_text("", path, input::REPORT_MIB)?;
-    flowgate_load::Report::from_json(&text).map_err(|error| {
-        // Parser messages about fields do not help users.
-        let why = match error.is_other_schema() {
-            true => error.to_string(),
-            false => "not a report: write a file that flowgate load --json wrote".to_owned(),
-        };
-        Refusal::usage(format!("{name}: {why}"))
-    })
 }
 
 /// Returns the labels of the runs: file names if they are distinct, else paths.
@@ -100,12 +111,24 @@ fn labels(files: &[PathBuf]) -> Vec<String> {
 fn text(runs: &[Run]) -> String {
     match runs {
         [(_, report)] => report.to_string(),
-        runs => runs
-            .iter()
-            .map(|(label, report)| format!("{label}\n{report}"))
-            .collect::<Vec<_>>()
-            .join("\n"),
+        runs => {
+            let text = |(label, report): &Run| format!("{label}\n{report}");
+            let texts: Vec<_> = runs.iter().map(text).collect();
+            texts.join("\n") + &comparisons(runs)
+        }
     }
+}
+
+/// Compares each run with the first.
+fn comparisons(runs: &[Run]) -> String {
+    let [(first, baseline), others @ ..] = runs else {
+        return String::new();
+    };
+    let compared = others.iter().map(|(label, report)| {
+        let comparison = RunComparison::of(baseline, report);
+        format!("\n{label} compared with {first}\n{comparison}")
+    });
+    compared.collect()
 }
 
 /// Returns one table. With several runs, each line starts with the name of its run.

@@ -254,7 +254,7 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
     asking.refused = verify.refused;
     asking.timeout = verify.connecting.timeout;
     asking.connect.timeout = verify.connecting.timeout;
-    asking.connect.trust = verify.connecting.certificates.trust();
+    verify.connecting.certificates.apply(&mut asking.connect);
 
     let stop = Stop::new();
     let could_not = |error: VerifyError| Refusal::could_not_run(format!("{target}: {error}"));
@@ -272,6 +272,7 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
         csv: None,
         html: verify.output.html,
         log: None,
+        junit: None,
     };
     let reports = destinations.open(&[])?;
     // Each connection needs a timer.

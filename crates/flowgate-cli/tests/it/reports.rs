@@ -1,10 +1,11 @@
 //! Reports as files, conditions, and the verbs that need no server.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{flowgate, run};
+use crate::support::{finished, flowgate, read_request, run, server};
 
 /// A directory of its own for each test, gone at its end.
 struct Directory(PathBuf);
@@ -59,7 +60,9 @@ fn a_run_writes_what_it_is_asked_to() {
     let other = files.path("b.json");
     fs::copy(&json, &other).unwrap();
     let (exit, shown, _) = run(&["report", &json, &other]);
-    assert_eq!((exit, shown), (0, format!("a\n{out}\nb\n{out}")));
+    assert_eq!(exit, 0);
+    let texts = format!("a\n{out}\nb\n{out}\nb compared with a\n");
+    assert!(shown.starts_with(&texts), "{shown}");
     let (exit, table, _) = run(&["report", &json, &other, "--csv", "-"]);
     assert_eq!(exit, 0);
     let rows: Vec<_> = table.lines().map(|line| line.split(',').next()).collect();
@@ -72,6 +75,260 @@ fn a_run_writes_what_it_is_asked_to() {
     let (exit, out, err) = run(&["report", &json, &other, "--html", &page]);
     assert_eq!((exit, out.as_str(), err.as_str()), (0, "", ""));
     assert!(files.read("both.html").starts_with('<'));
+}
+
+/// A server that takes 20 ms, one that takes 60 ms, and the first again.
+#[test]
+fn a_slower_server_is_told_from_an_equal_one() {
+    let serve = |ms: u64| {
+        server(move |stream, _| {
+            let mut stream = stream;
+            std::thread::spawn(move || {
+                while read_request(&mut stream) {
+                    std::thread::sleep(std::time::Duration::from_millis(ms));
+                    if stream
+                        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                        .is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+            true
+        })
+    };
+    let (fast, slow) = (serve(20), serve(60));
+    let files = Directory::new("compared");
+    let (before, junit, summary) = (
+        files.path("before.json"),
+        files.path("a.xml"),
+        files.path("a.md"),
+    );
+    let load = |url: &str, more: &[&str]| {
+        run(&[
+            &["load", url, "-q", "100", "-z", "2s", "--max-errors", "0"],
+            more,
+        ]
+        .concat())
+    };
+    let (_, _, err) = load(&fast, &["--json", &before]);
+    assert_eq!(err, "");
+    let gates = [
+        "--fail-if",
+        "p50>baseline+100%",
+        "--fail-if",
+        "err>baseline+1%",
+    ];
+    let to = [
+        "--compare",
+        &before,
+        "--junit",
+        &junit,
+        "--summary",
+        &summary,
+    ];
+    let (exit, out, err) = load(&slow, &[&gates[..], &to].concat());
+    assert!(exit == 3 || exit == 4, "4 on a machine that is busy: {out}");
+    assert!(
+        err.contains("flowgate: --fail-if p50>baseline+100%: p50 of response changed by "),
+        "{err}"
+    );
+    assert!(
+        err.contains("passed: --fail-if err>baseline+1%: share of errors changed by 0 %"),
+        "{err}"
+    );
+    let line = |text: &str, name: &str| {
+        let mut lines = text.lines().map(str::to_owned);
+        lines
+            .find(|line| line.starts_with(name))
+            .unwrap_or_else(|| panic!("{name} in {text}"))
+    };
+    let (_, table) = out.split_once("\ncompared with ").expect("a table");
+    assert!(line(table, "p50 ").ends_with(" differs"), "{table}");
+    assert!(
+        line(table, "errors ").ends_with("no difference shown"),
+        "{table}"
+    );
+    let xml = files.read("a.xml");
+    let xml = roxmltree::Document::parse(&xml).expect("XML");
+    let of = |name: &str| {
+        xml.descendants()
+            .filter(|node| node.has_tag_name(name))
+            .count()
+    };
+    assert_eq!(of("testcase"), 3);
+    assert_eq!(of("failure"), if exit == 3 { 1 } else { 2 });
+    // A summary is added to what is there.
+    let (exit, _, err) = load(&fast, &["--compare", &before, "--summary", &summary]);
+    assert!(exit == 0 || exit == 4, "{err}");
+    let text = files.read("a.md");
+    assert_eq!(text.matches("### flowgate load: ").count(), 2, "{text}");
+    assert!(text.contains("**failed**: p50>baseline+100%"), "{text}");
+    let (_, shown, _) = run(&["report", &before, &before]);
+    assert!(
+        !shown.contains(" differs"),
+        "a run does not differ from itself: {shown}"
+    );
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_is_sent() {
+    let files = Directory::new("not-compared");
+    let before = files.path("before.json");
+    let (_, _, err) = run(&[&SHORT[..], &["--json", &before]].concat());
+    assert_eq!(err, "");
+    let old = files.path("old.json");
+    let mut value: serde_json::Value = serde_json::from_str(&files.read("before.json")).unwrap();
+    value.as_object_mut().unwrap().remove("detail");
+    fs::write(&old, value.to_string()).unwrap();
+    for (arguments, expected) in [
+        (
+            &["-q", "500", "--fail-if", "p99>baseline"][..],
+            "write --compare baseline.json, too",
+        ),
+        (
+            &["-q", "400", "--compare", &before],
+            "was a run at 500/s, and this one is at 400/s",
+        ),
+        (
+            &["-q", "500", "--compare", &old],
+            "written by an older version",
+        ),
+        (
+            &["-q", "500", "--fail-if", "p99>baseline*2"],
+            "write 'p99>baseline+10%'",
+        ),
+    ] {
+        let (exit, out, err) = run(&[&["load", "-n", "20"], arguments].concat());
+        assert_eq!((exit, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(expected) && err.lines().count() == 1, "{err}");
+    }
+    let missing = files.path("missing.json");
+    let (exit, _, err) = run(&[&SHORT[..], &["--compare", &missing]].concat());
+    assert_eq!((exit, err.lines().count()), (1, 1), "{err}");
+}
+
+#[test]
+fn slices_are_sent_by_several_processes_and_joined() {
+    let files = Directory::new("slices");
+    let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = seen.clone();
+    let url = server(move |stream, _| {
+        let (mut stream, counted) = (stream, counted.clone());
+        std::thread::spawn(move || {
+            while read_request(&mut stream) {
+                counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        });
+        true
+    });
+    let start_at = std::time::SystemTime::now() + std::time::Duration::from_secs(4);
+    let start_at = humantime::format_rfc3339_millis(start_at).to_string();
+    let paths = ["1.json", "2.json"].map(|name| files.path(name));
+    let processes: Vec<_> = paths
+        .iter()
+        .zip(["1/2", "2/2"])
+        .map(|(path, slice)| {
+            let load = ["load", &url, "-q", "200", "-n", "41", "--slice", slice];
+            let to = ["--start-at", &start_at, "--json", path, "--quiet"];
+            flowgate(&[&load[..], &to].concat())
+                .spawn()
+                .expect("the binary runs")
+        })
+        .collect();
+    for process in processes {
+        let (exit, _, err) = finished(process.wait_with_output().expect("it ends"));
+        assert!(exit == 0 || exit == 4, "{err}");
+    }
+    assert_eq!(seen.load(std::sync::atomic::Ordering::Relaxed), 41);
+    let whole = files.path("whole.json");
+    let merge = ["report", "--merge", &paths[1], &paths[0]];
+    let (exit, out, err) = run(&merge);
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert!(out.contains("\nrate       asked 200/s\n"), "{out}");
+    assert!(out.contains("\nsent       41 of 41 in "), "{out}");
+    assert!(out.contains("\nslowest    "), "{out}");
+    let (exit, out, err) = run(&[&merge[..], &["--json", &whole]].concat());
+    assert_eq!((exit, out.as_str(), err.as_str()), (0, "", ""));
+    let (exit, out, _) = run(&["report", &whole]);
+    assert_eq!(exit, 0);
+    assert!(out.contains("sent       41 of 41 in "), "{out}");
+    for (more, expected) in [
+        (
+            vec![&paths[0]],
+            "flowgate: --merge: slice 2/2 is missing: write its report, too\n",
+        ),
+        (
+            vec![&paths[0], &paths[0]],
+            "are both slice 1/2: write each slice once\n",
+        ),
+        (
+            vec![&paths[0], &whole],
+            "not a slice: write reports of flowgate load --slice\n",
+        ),
+    ] {
+        let mut arguments = vec!["report", "--merge"];
+        arguments.extend(more.iter().map(|path| path.as_str()));
+        let (exit, out, err) = run(&arguments);
+        assert_eq!((exit, out.as_str()), (2, ""), "{err}");
+        assert!(err.ends_with(expected) && err.lines().count() == 1, "{err}");
+    }
+}
+
+#[test]
+fn a_slice_that_cannot_be_sent_is_refused() {
+    let far = "2126-12-01T12:00:00Z";
+    for (arguments, expected) in [
+        (&["-q", "5", "-n", "9", "--slice", "1/2"][..], "--start-at"),
+        (
+            &["-q", "5", "-n", "9", "--slice", "3/2", "--start-at", far],
+            "write 1/8 to 8/8",
+        ),
+        (
+            &["-q", "5", "-n", "2", "--slice", "3/8", "--start-at", far],
+            "--slice 3/8 has no request",
+        ),
+        (
+            &[
+                "-n",
+                "9",
+                "--at-most",
+                "5",
+                "--slice",
+                "1/2",
+                "--start-at",
+                far,
+            ],
+            "needs a rate that is held",
+        ),
+        (
+            &[
+                "-q",
+                "5",
+                "-n",
+                "9",
+                "--slice",
+                "1/2",
+                "--start-at",
+                "2020-01-01T00:00:00Z",
+            ],
+            "--start-at has passed",
+        ),
+        (
+            &["-q", "5", "-n", "9", "--slice", "1/2", "--start-at", "noon"],
+            "write 2026-12-01T12:00:00Z",
+        ),
+    ] {
+        let (exit, out, err) = run(&[&["load"], arguments].concat());
+        assert_eq!((exit, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(expected) && err.lines().count() == 1, "{err}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A server with a certificate that nobody knows, for `localhost`. Returns its port.
-fn tls_server() -> (u16, CertifiedKey<rcgen::KeyPair>) {
+pub fn tls_server() -> (u16, CertifiedKey<rcgen::KeyPair>) {
     let certified = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(
         certified.signing_key.serialize_der(),

@@ -426,7 +426,7 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-L", "http://h/"],
-            "-L: redirects are not followed, and latencies are always reported: remove it",
+            "-L: write --follow 10 to follow redirects; latencies are always reported",
         ),
         (
             &["-i", "http://h/"],
@@ -458,7 +458,7 @@ fn what_other_tools_call_otherwise_is_answered_in_one_line() {
         ),
         (
             &["-x", "http://proxy:3128", "http://h/"],
-            "-x: proxies are not supported: remove it",
+            "-x: write --proxy http://HOST:PORT; headers for the proxy are not supported",
         ),
         (&["-h2", "http://h/"], "-h2: write --http2"),
         (

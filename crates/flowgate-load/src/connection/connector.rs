@@ -13,9 +13,10 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::http1::Http1;
 use super::http2::Http2;
-use super::peer::{Peer, Via};
+use super::peer::{HostAddress, Peer, Via};
+use super::proxy::{self, HttpProxy};
 use super::stamp::Departures;
-use super::tls::{self, TlsError, Trust};
+use super::tls::{self, ClientIdentity, TlsError, Trust};
 use super::wire::{Transport, Wire};
 use super::{Connection, Kind};
 use crate::failure::{Failure, TlsFault};
@@ -97,6 +98,12 @@ pub struct ConnectOptions {
     pub server_name: Option<String>,
     /// Where to connect (default: host and port of the target).
     pub via: Option<Via>,
+    /// Addresses of hosts, in place of those that the system knows.
+    pub addresses: Vec<HostAddress>,
+    /// HTTP proxy (default: none). Ignores `via` and `addresses`, because the proxy looks the host up.
+    pub proxy: Option<HttpProxy>,
+    /// Client certificate for servers that ask for one (default: none).
+    pub identity: Option<ClientIdentity>,
     /// Maximum time for opening a connection, including all handshakes (default: 10 s).
     pub timeout: Duration,
 }
@@ -108,6 +115,9 @@ impl Default for ConnectOptions {
             trust: Trust::default(),
             server_name: None,
             via: None,
+            addresses: Vec::new(),
+            proxy: None,
+            identity: None,
             timeout: Duration::from_secs(10),
         }
     }
@@ -119,6 +129,8 @@ pub(crate) struct Connector {
     version: HttpVersion,
     tls: Option<Tls>,
     authority: Authority,
+    /// Host and port for a tunnel through a proxy.
+    tunnel: Option<String>,
     timeout: Duration,
 }
 
@@ -139,7 +151,11 @@ impl Connector {
             let host = options.server_name.as_deref().unwrap_or(target.host());
             Some(Tls {
                 name: tls::server_name(host)?,
-                config: Arc::new(tls::configure(&options.trust, options.version)?),
+                config: Arc::new(tls::configure(
+                    &options.trust,
+                    options.identity.as_ref(),
+                    options.version,
+                )?),
             })
         } else {
             None
@@ -148,6 +164,10 @@ impl Connector {
             version: options.version,
             tls,
             authority: target.as_authority().clone(),
+            tunnel: (options.proxy.is_some() && target.is_tls()).then(|| {
+                let host = target.as_authority().host();
+                format!("{host}:{}", target.port())
+            }),
             timeout: options.timeout,
         })
     }
@@ -172,7 +192,10 @@ impl Connector {
 
     async fn connect(&self, peer: &Peer) -> Result<Connection, Failure> {
         let refuse = |error: io::Error| Failure::of_connecting(&error);
-        let socket = peer.connect().await.map_err(refuse)?;
+        let mut socket = peer.connect().await.map_err(refuse)?;
+        if let Some(server) = &self.tunnel {
+            proxy::tunnel(&mut socket, server).await?;
+        }
         let departures = Rc::new(Departures::default());
         let wire = Wire {
             socket,

@@ -47,7 +47,7 @@ impl Message {
         }
     }
 
-    pub(super) fn request(&self) -> &Request<Bytes> {
+    pub(crate) fn request(&self) -> &Request<Bytes> {
         &self.request
     }
 

@@ -19,6 +19,7 @@ mod http2;
 mod insecure;
 mod message;
 mod peer;
+mod proxy;
 mod stamp;
 mod tls;
 mod trunk;
@@ -32,8 +33,9 @@ use std::fmt;
 use hyper::{StatusCode, Version};
 
 pub use connector::{ConnectOptions, HttpVersion};
-pub use peer::{Peer, Via};
-pub use tls::{TlsError, Trust};
+pub use peer::{HostAddress, Peer, Via};
+pub use proxy::HttpProxy;
+pub use tls::{ClientIdentity, TlsError, Trust};
 
 pub(crate) use answer::Head;
 pub(crate) use connector::Connector;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -39,6 +39,34 @@ pub enum Via {
     /// A Unix socket.
     #[cfg(unix)]
     Socket(PathBuf),
+}
+
+/// Address of one host and port, in place of the address that the system knows.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{ConnectOptions, HostAddress};
+///
+/// let connect = ConnectOptions {
+///     addresses: vec![HostAddress {
+///         host: "shop.example.org".to_owned(),
+///         port: 443,
+///         address: "192.0.2.7".parse()?,
+///     }],
+///     ..ConnectOptions::default()
+/// };
+/// assert_eq!(connect.addresses[0].port, 443);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostAddress {
+    /// Host name, as in the URL.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Its address.
+    pub address: IpAddr,
 }
 
 /// Address of a server.

@@ -10,7 +10,7 @@ use tokio_rustls::rustls;
 use tokio_rustls::rustls::client::{Resumption, WebPkiServerVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::anchored::Anchored;
@@ -40,6 +40,25 @@ pub enum Trust {
     Anyone,
 }
 
+/// A client certificate with its key, as PEM files.
+///
+/// # Examples
+///
+/// ```
+/// use flowgate_load::{ConnectOptions, ClientIdentity};
+///
+/// let identity = ClientIdentity { certificates: "client.pem".into(), key: "client.key".into() };
+/// let connect = ConnectOptions { identity: Some(identity), ..ConnectOptions::default() };
+/// assert!(connect.identity.is_some());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientIdentity {
+    /// The certificate, and those of its issuers if the server does not have them.
+    pub certificates: PathBuf,
+    /// Its private key. It can be in the same file.
+    pub key: PathBuf,
+}
+
 /// Error that prevents any TLS connection.
 ///
 /// # Examples
@@ -66,6 +85,8 @@ pub struct TlsError(Reason);
 enum Reason {
     Unreadable(PathBuf, io::Error),
     NoCertificate(PathBuf),
+    NoKey(PathBuf),
+    BadIdentity(PathBuf, String),
     BadCertificate(PathBuf, String),
     NoSystemRoots(Vec<rustls_native_certs::Error>),
     BadName(String),
@@ -78,7 +99,11 @@ pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
 }
 
 /// Returns the settings for all connections of a run.
-pub(super) fn configure(trust: &Trust, version: HttpVersion) -> Result<ClientConfig, TlsError> {
+pub(super) fn configure(
+    trust: &Trust,
+    identity: Option<&ClientIdentity>,
+    version: HttpVersion,
+) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let any_certificate = AnyCertificate::new(&provider);
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -93,11 +118,49 @@ pub(super) fn configure(trust: &Trust, version: HttpVersion) -> Result<ClientCon
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(any_certificate)),
     };
-    let mut config = builder.with_no_client_auth();
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let (certificates, key) = load(identity)?;
+            let config = builder.with_client_auth_cert(certificates, key);
+            config.map_err(|error| {
+                TlsError(Reason::BadIdentity(
+                    identity.certificates.clone(),
+                    error.to_string(),
+                ))
+            })?
+        }
+    };
     config.alpn_protocols = version.protocols().iter().map(|&p| p.to_vec()).collect();
     // Every connection represents a new user without a session to resume; and threads would share the session store.
     config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+/// Reads a client certificate and its key.
+fn load(
+    identity: &ClientIdentity,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let path = &identity.certificates;
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unreadable(path, error))?;
+    if certificates.is_empty() {
+        return Err(TlsError(Reason::NoCertificate(path.clone())));
+    }
+    let key = PrivateKeyDer::from_pem_file(&identity.key).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError(Reason::NoKey(identity.key.clone())),
+        error => unreadable(&identity.key, error),
+    })?;
+    Ok((certificates, key))
+}
+
+fn unreadable(path: &Path, error: pem::Error) -> TlsError {
+    let path = path.to_owned();
+    TlsError(match error {
+        pem::Error::Io(error) => Reason::Unreadable(path, error),
+        error => Reason::BadCertificate(path, error.to_string()),
+    })
 }
 
 fn system_roots() -> Result<RootCertStore, TlsError> {
@@ -112,13 +175,7 @@ fn system_roots() -> Result<RootCertStore, TlsError> {
 }
 
 fn anchored(path: &Path, provider: Arc<CryptoProvider>) -> Result<Anchored, TlsError> {
-    let refuse = |error| {
-        let path = path.to_owned();
-        TlsError(match error {
-            pem::Error::Io(error) => Reason::Unreadable(path, error),
-            error => Reason::BadCertificate(path, error.to_string()),
-        })
-    };
+    let refuse = |error| unreadable(path, error);
     let unusable = |what: String| TlsError(Reason::BadCertificate(path.to_owned(), what));
     let mut roots = RootCertStore::empty();
     let mut certificates = Vec::new();
@@ -148,6 +205,14 @@ impl fmt::Display for TlsError {
             Reason::NoCertificate(path) => write!(
                 f,
                 "{path:?} holds no certificate: give a PEM file that has -----BEGIN CERTIFICATE-----"
+            ),
+            Reason::NoKey(path) => write!(
+                f,
+                "{path:?} holds no private key: give a PEM file that has -----BEGIN PRIVATE KEY-----"
+            ),
+            Reason::BadIdentity(path, what) => write!(
+                f,
+                "the certificate in {path:?} cannot be used with its key: {what}"
             ),
             Reason::BadCertificate(path, what) => {
                 write!(

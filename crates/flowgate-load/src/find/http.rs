@@ -10,8 +10,8 @@ use super::blocks::{BLOCKS, Blocks};
 use super::conduct::{Behind, Offered, Service, ServiceLost, conduct};
 use super::finding::{LoadFinding, SearchStep};
 use super::load_search::{LoadSearch, Varied};
-use crate::connection::{ConnectOptions, Peer};
-use crate::engine::{self, RunError, resolve};
+use crate::connection::ConnectOptions;
+use crate::engine::{self, RunError};
 use crate::plan::{Pace, Plan, Template};
 use crate::progress::Progress;
 use crate::report::{Report, text};
@@ -110,8 +110,7 @@ impl HttpService {
         let Some(target) = self.targets.first() else {
             return Ok(true);
         };
-        let addresses = resolve(target, &self.connect, &self.stop).map_err(lost)?;
-        Ok(addresses.iter().all(Peer::is_local))
+        engine::is_local(target, &self.connect, &self.stop).map_err(lost)
     }
 
     /// Searches for the highest load that keeps the objective. `tell` gets each step. Blocks.

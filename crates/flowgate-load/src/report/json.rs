@@ -82,7 +82,10 @@ impl Report {
     ///     "window": {                 ? at most `sends` sends in any interval shorter than `span_ns`
     ///       "sends": 100, "span_ns": 60000000000
     ///     },
-    ///     "max_error_share": 0.01
+    ///     "max_error_share": 0.01,
+    ///     "slice": {                  see Slice; left out without slices
+    ///       "index": 3, "count": 8, "start_at": "2026-12-01T12:00:00.000Z"
+    ///     }
     ///   },
     ///   "counts": {                   see RequestCounts
     ///     "scheduled": 5000,          ?
@@ -110,6 +113,12 @@ impl Report {
     ///       "scheduled", "sent", "admitted", "limited", "failed": 1000,
     ///       "response_p50_ns", "response_p99_ns", "response_max_ns", "lag_p99_ns": 110000
     ///   }] },
+    ///   "detail": {                   see Detail; left out in a report of an older version
+    ///     "lag", "response", "service": "6000 6010*3",   nanoseconds, and how many
+    ///     "first_sent_ns", "last_sent_ns": 120000,   after the start
+    ///     "block_ns": 200000000,      length of a block
+    ///     "blocks": [{"sent", "done", "limited", "failed": 200, "response": "6000 6010*3"}]
+    ///   },
     ///   "connections": {              see Connections
     ///     "connections", "allowed", "most_busy", "longest_wait_ns", "missing": 0,
     ///     "why_missing": "timed-out"  ?

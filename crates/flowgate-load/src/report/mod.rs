@@ -4,6 +4,7 @@ mod code;
 mod csv;
 pub mod html;
 mod json;
+pub(crate) mod merge;
 pub(crate) mod nanos;
 mod provenance;
 pub(crate) mod text;
@@ -11,13 +12,17 @@ pub(crate) mod text;
 use std::time::Duration;
 
 pub use self::json::ReportError;
+pub use self::merge::{MergeError, Merged, MergedPart};
 pub use self::provenance::Provenance;
+pub(crate) use self::provenance::rfc3339;
 
 use serde::{Deserialize, Serialize};
 
 use crate::counts::RequestCounts;
+use crate::detail::Detail;
 use crate::failure::Failure;
 use crate::pacing::Pacing;
+use crate::slice::Slice;
 use crate::spread::{Quantile, Spread, percentile_name};
 use crate::timeline::Timeline;
 use crate::verdict::{Thresholds, Verdict, judge};
@@ -78,6 +83,11 @@ pub struct Report {
     ///
     /// A slot is 10 ms to 1 s, or longer in runs of more than an hour.
     pub timeline: Timeline,
+    /// Distributions in full, for joining and comparing reports.
+    ///
+    /// They are empty in a report of an older version.
+    #[serde(default, skip_serializing_if = "Detail::is_empty")]
+    pub detail: Detail,
     /// Use of the connections.
     pub connections: Connections,
     /// Whether the run was [stopped](crate::Stop) before its end.
@@ -130,6 +140,9 @@ pub struct Asked {
     /// Maximum share of errors, from 0 to 1; see [`Plan::max_error_share`](crate::Plan::max_error_share).
     #[serde(default = "usual_error_share")]
     pub max_error_share: f64,
+    /// The part of the schedule, if the run was one of several; see [`Plan::slice`](crate::Plan::slice).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Slice>,
 }
 
 /// Share of errors that is allowed in a report which does not say.

@@ -82,7 +82,8 @@ fn of_linux(path: &str) -> Option<String> {
     }
 }
 
-mod rfc3339 {
+/// Times as RFC 3339 text in UTC.
+pub(crate) mod rfc3339 {
     use std::time::SystemTime;
 
     use serde::de::{Deserialize, Deserializer, Error};
@@ -109,6 +110,24 @@ mod rfc3339 {
         let text = Option::<String>::deserialize(deserializer)?;
         text.map(|text| humantime::parse_rfc3339(&text).map_err(D::Error::custom))
             .transpose()
+    }
+
+    /// The same for a time that is always there.
+    pub(crate) mod required {
+        use super::{Deserializer, Error, Serializer, SystemTime};
+
+        pub(crate) fn serialize<S: Serializer>(
+            time: &SystemTime,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            super::serialize(&Some(*time), serializer)
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<SystemTime, D::Error> {
+            super::deserialize(deserializer)?.ok_or_else(|| D::Error::custom("a time is missing"))
+        }
     }
 }
 

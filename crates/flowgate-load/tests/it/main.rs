@@ -1,6 +1,7 @@
 //! Tests of the load engine: schedules, runs against real servers, reports, verification over HTTP.
 
 mod http2;
+mod merge;
 mod report;
 mod report_csv;
 mod report_html;

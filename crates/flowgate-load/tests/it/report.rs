@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Asked, Busiest, Cause, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode,
-    Provenance, Quantile, Report, RequestCounts, Schedule, Slot, Spread, Statuses, Timeline,
-    Verdict, Window,
+    Asked, Busiest, Cause, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing,
+    PacingMode, Provenance, Quantile, Report, RequestCounts, Schedule, Slot, Spread, Statuses,
+    Timeline, Verdict, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -39,6 +39,7 @@ fn asked(schedule: &Schedule) -> Asked {
         guarantee: None,
         window: None,
         max_error_share: 0.01,
+        slice: None,
     }
 }
 
@@ -67,6 +68,7 @@ fn perfect() -> Report {
             },
             ..RequestCounts::default()
         },
+        detail: Detail::default(),
         timeline: Timeline {
             width: 1000 * MILLI,
             slots: slots([1000; 5], [1000; 5]),
@@ -521,6 +523,7 @@ fn under() -> Report {
         }),
         window: None,
         max_error_share: 0.01,
+        slice: None,
     };
     report.counts.scheduled = None;
     report.counts.sent = 500;
@@ -634,6 +637,7 @@ fn a_run_without_a_rate_is_not_judged() {
         guarantee: None,
         window: None,
         max_error_share: 0.01,
+        slice: None,
     };
     report.counts.scheduled = None;
     assert_eq!(report.verdict(), Verdict::Unpaced);

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use flowgate::Quota;
 use flowgate_load::{
-    Cause, Extent, Failure, Late, Margin, Origin, Pace, PacingLimiter, PacingMode, Plan, RunError,
-    Schedule, Segment, Slot, Stop, Target, Verdict, Via,
+    Cause, Extent, Failure, Late, Margin, Origin, Pace, PacingLimiter, PacingMode, Plan,
+    RequestMix, RunError, Schedule, Segment, Slot, Stop, Target, Template, Verdict, Via,
 };
 
 fn plan(origin: &Origin, requests: u64) -> Plan {
@@ -311,6 +311,55 @@ fn those_who_watch_see_the_end() {
     assert_eq!((last.admitted, last.in_flight), (200, 0));
     assert_eq!(report.counts.sent, 200);
     assert!(last.recent.iter().sum::<u64>() <= 200);
+}
+
+/// Of four requests, three go to the first server, which never responds. The other's are not delayed.
+#[test]
+fn a_busy_server_does_not_delay_requests_to_another() {
+    let origin = Origin::start().unwrap();
+    let silent = slow_server(Duration::from_secs(60));
+    let other = Target::parse(&origin.url()).unwrap();
+    let mix = RequestMix::weighted(vec![
+        (silent.clone(), Template::default(), 3),
+        (other.clone(), Template::default(), 1),
+    ])
+    .unwrap();
+    for threads in [1, 2] {
+        let schedule = Schedule::of(Quota::per_second(1_000), 80).unwrap();
+        let mut plan = Plan::new(silent.clone(), schedule);
+        plan.mix = Some(mix.clone());
+        plan.connections = NonZeroUsize::new(2).unwrap();
+        plan.threads = NonZeroUsize::new(threads);
+        plan.timeout = Duration::from_millis(200);
+        let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+        assert_eq!(report.connections.allowed, 4, "two for each server");
+        // All of the other server's, although those to the first wait.
+        assert_eq!(report.counts.statuses.success, 20, "{report}");
+        assert!(report.counts.failures[&Failure::Timeout] >= 2, "{report}");
+    }
+}
+
+/// Without a schedule the order is kept, by all servers together.
+#[test]
+fn a_mix_without_a_schedule_is_sent_in_order() {
+    let origins = [Origin::start().unwrap(), Origin::start().unwrap()];
+    let targets = origins
+        .each_ref()
+        .map(|origin| Target::parse(&origin.url()).unwrap());
+    let mix = targets
+        .clone()
+        .map(|target| (target, Template::default(), 1));
+    let limiter = PacingLimiter::at_most(Quota::per_second(1_000));
+    for pace in [
+        Pace::Unpaced(Extent::Requests(51)),
+        Pace::Under(limiter, Extent::Requests(51)),
+    ] {
+        let mut plan = Plan::new(targets[0].clone(), pace);
+        plan.mix = Some(RequestMix::weighted(mix.to_vec()).unwrap());
+        plan.connections = NonZeroUsize::new(3).unwrap();
+        let report = flowgate_load::run(plan, &Stop::new()).unwrap();
+        assert_eq!(report.counts.statuses.success, 51, "{report}");
+    }
 }
 
 #[test]

@@ -216,6 +216,14 @@ impl Issuer {
         config
     }
 
+    /// Returns a client certificate and its key, in one file.
+    pub(super) fn client(&self) -> Scratch {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["client".to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        Scratch::holding(&format!("{}{}", certificate.pem(), key.serialize_pem()))
+    }
+
     pub(super) fn pem(&self) -> Scratch {
         Scratch::holding(&self.0.pem())
     }

@@ -11,7 +11,9 @@ use tokio::io::AsyncReadExt;
 
 use super::server::{GOOD, Issuer, Scratch, Server, Wanted, http1};
 use super::{connector, get, options, post, run};
-use crate::connection::{Answer, ConnectOptions, Connector, HttpVersion, Stamp, Trust};
+use crate::connection::{
+    Answer, ClientIdentity, ConnectOptions, Connector, HttpVersion, Stamp, Trust,
+};
 use crate::failure::{Failure, TlsFault};
 use crate::target::Target;
 
@@ -292,6 +294,81 @@ fn a_server_that_wants_a_certificate_of_ours_is_told_from_others() {
         let failure = connector.open(server.address).await.unwrap_err();
         assert!(matches!(failure, Failure::Tls(_)), "{failure:?}");
     });
+}
+
+#[test]
+fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
+    let (ours, theirs) = (Issuer::new("ours"), Issuer::new("theirs"));
+    for (version, issuer, is_accepted) in [
+        (HttpVersion::Http1, &ours, true),
+        (HttpVersion::Http2, &ours, true),
+        (HttpVersion::Http1, &theirs, false),
+    ] {
+        run(async {
+            let tls = ours.strict_server(&["h2", "http/1.1"]);
+            let server = Server::start(Some(tls), move |stream| async move {
+                match version {
+                    HttpVersion::Http2 => super::http2::answer_all(stream).await,
+                    _ => http1(stream).await,
+                }
+            })
+            .await;
+            let file = issuer.client();
+            let mut options = options(version, Trust::Anyone);
+            options.identity = Some(ClientIdentity {
+                certificates: file.0.clone(),
+                key: file.0.clone(),
+            });
+            let outcome = match https(&server, &options).open(server.address).await {
+                Ok(mut open) => open.round_trip(&get("/"), &Stamp::default()).await,
+                Err(failure) => Err(failure),
+            };
+            let is_refused = matches!(outcome, Err(Failure::Tls(_)));
+            assert_eq!(
+                (outcome.is_ok(), is_refused),
+                (is_accepted, !is_accepted),
+                "{outcome:?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn files_without_a_client_certificate_say_what_is_wrong() {
+    let target = Target::parse("https://localhost/").unwrap();
+    let (whole, other) = (Issuer::new("ours").client(), Issuer::new("ours").client());
+    let (empty, only) = (Scratch::holding("nothing\n"), Issuer::new("ours").pem());
+    for (certificates, key, text) in [
+        (
+            Path::new("/no/such.pem"),
+            whole.0.as_path(),
+            "cannot read \"/no/such.pem\": No such file",
+        ),
+        (
+            &whole.0,
+            Path::new("/no/such.key"),
+            "cannot read \"/no/such.key\": No such file",
+        ),
+        (
+            &empty.0,
+            &whole.0,
+            "holds no certificate: give a PEM file that has",
+        ),
+        (
+            &whole.0,
+            &only.0,
+            "holds no private key: give a PEM file that has",
+        ),
+        (&whole.0, &other.0, "cannot be used with its key: "),
+    ] {
+        let mut options = options(HttpVersion::Http1, Trust::Anyone);
+        options.identity = Some(ClientIdentity {
+            certificates: certificates.to_owned(),
+            key: key.to_owned(),
+        });
+        let error = Connector::new(&target, &options).err().unwrap().to_string();
+        assert!(error.contains(text) && !error.contains('\n'), "{error}");
+    }
 }
 
 #[test]

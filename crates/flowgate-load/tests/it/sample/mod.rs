@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use flowgate_load::{
-    Asked, Busiest, Cluster, Connections, Curves, Failure, Guarantee, Pacing, PacingMode,
-    Provenance, Quantile, Report, RequestCounts, Slot, Spread, Statuses, Timeline, TlsFault,
-    Window,
+    Asked, Busiest, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing, PacingMode,
+    Provenance, Quantile, Report, RequestCounts, Slice, Slot, Spread, Statuses, TimeBlock,
+    Timeline, TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -84,6 +84,7 @@ pub fn full() -> Report {
         Failure::NotHttp,
         Failure::NotHttp2,
         Failure::Broken,
+        Failure::Proxy,
     ];
     Report {
         target: "http://127.0.0.1:8080/?a=1&b=<2>".to_owned(),
@@ -105,6 +106,11 @@ pub fn full() -> Report {
                 span: 777 * MILLI,
             }),
             max_error_share: 0.05,
+            slice: Some(Slice {
+                index: 3,
+                count: 8,
+                start_at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_829_415_000),
+            }),
         },
         counts: RequestCounts {
             scheduled: Some(3_000),
@@ -173,6 +179,21 @@ pub fn full() -> Report {
             width: SECOND,
             slots: vec![slot(1_000, 0, 0), slot(1_000, 20, 3), slot(970, 34, 40)],
         },
+        detail: Detail {
+            lag: "6000*2970".parse().expect("a histogram"),
+            response: "110000*2000 1100000*970".parse().expect("a histogram"),
+            service: "104000*2970".parse().expect("a histogram"),
+            first_sent: MILLI,
+            last_sent: 3_000 * MILLI,
+            block: 120 * MILLI,
+            blocks: vec![TimeBlock {
+                sent: 2_970,
+                done: 2_969,
+                limited: 54,
+                failed: 41,
+                response: "110000*2000 1100000*970".parse().expect("a histogram"),
+            }],
+        },
         connections: Connections {
             connections: 50,
             allowed: 50,
@@ -195,6 +216,7 @@ pub fn full() -> Report {
 pub fn held(seconds: u64) -> Report {
     let mut report = full();
     report.asked.guarantee = None;
+    report.asked.slice = None;
     report.is_interrupted = false;
     report.counts = RequestCounts {
         scheduled: Some(1_000 * seconds),

@@ -1,0 +1,331 @@
+//! Ways to a server: redirects, cookies, proxies, other addresses.
+
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use crate::support::nginx::Nginx;
+use crate::support::{number, run, server};
+
+/// A server that hands over each head, and answers as `answer` has it for its first line.
+fn site(
+    answer: impl Fn(&str) -> String + Send + Sync + Clone + 'static,
+) -> (String, Receiver<String>) {
+    let (arrived, arrival) = channel();
+    let url = server(move |stream, _| {
+        let (arrived, answer) = (arrived.clone(), answer.clone());
+        thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            while let Some(head) = head(&mut stream) {
+                let answer = answer(head.lines().next().unwrap_or_default());
+                let _ = arrived.send(head);
+                if stream.get_mut().write_all(answer.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+        true
+    });
+    (url, arrival)
+}
+
+fn head(stream: &mut impl BufRead) -> Option<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    Some(head)
+}
+
+fn ok(fields: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\n{fields}content-length: 2\r\n\r\nok")
+}
+
+fn to(location: &str, fields: &str) -> String {
+    format!("HTTP/1.1 302 Found\r\nlocation: {location}\r\n{fields}content-length: 0\r\n\r\n")
+}
+
+const ONCE: [&str; 4] = ["-n", "1", "-c", "1"];
+
+fn load(url: &str, more: &[&str]) -> (i32, String, String) {
+    run(&[&["load", url], &ONCE[..], more].concat())
+}
+
+fn lines(arrival: &Receiver<String>) -> Vec<String> {
+    let first = |head: String| head.lines().next().unwrap_or_default().to_owned();
+    arrival.try_iter().map(first).collect()
+}
+
+#[test]
+fn redirects_are_followed_as_often_as_allowed() {
+    let (url, arrival) = site(|line| match line.split(' ').nth(1).unwrap_or_default() {
+        "/" => to("/one", "connection: close\r\n"),
+        "/one" => to("two?a=b", ""),
+        "/away" => to("http://192.0.2.1/", ""),
+        _ => ok(""),
+    });
+    for (path, follow, status, expected) in [
+        ("", "0", "3xx", &["GET / HTTP/1.1"][..]),
+        ("", "1", "3xx", &["GET / HTTP/1.1", "GET /one HTTP/1.1"]),
+        (
+            "",
+            "5",
+            "2xx",
+            &[
+                "GET / HTTP/1.1",
+                "GET /one HTTP/1.1",
+                "GET /two?a=b HTTP/1.1",
+            ],
+        ),
+        // Not to another server.
+        ("away", "5", "3xx", &["GET /away HTTP/1.1"]),
+    ] {
+        let (exit, out, err) = load(&format!("{url}{path}"), &["--follow", follow]);
+        assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+        assert_eq!(number(&out, "status", status), 1, "{out}");
+        assert_eq!(lines(&arrival), expected, "{path} {follow}");
+    }
+    // A post becomes a get, without its body.
+    let (_, out, _) = load(&url, &["--follow", "9", "-m", "POST", "-d", ""]);
+    assert_eq!(number(&out, "status", "2xx"), 1, "{out}");
+    let expected = [
+        "POST / HTTP/1.1",
+        "GET /one HTTP/1.1",
+        "GET /two?a=b HTTP/1.1",
+    ];
+    assert_eq!(lines(&arrival), expected);
+}
+
+#[test]
+fn cookies_are_kept_for_each_connection() {
+    let (url, arrival) =
+        site(|_| ok("set-cookie: id=7; Path=/\r\nset-cookie: b=1; Path=/other\r\n"));
+    let cookies = |arrival: &Receiver<String>| -> Vec<bool> {
+        arrival
+            .try_iter()
+            .map(|head| head.contains("\r\ncookie: id=7\r\n"))
+            .collect()
+    };
+    let three = ["load", &url, "-n", "3", "-c", "1"];
+    let (exit, _, err) = run(&[&three[..], &["--cookies"]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert_eq!(cookies(&arrival), [false, true, true]);
+    run(&three);
+    assert_eq!(cookies(&arrival), [false; 3], "only if asked for");
+}
+
+/// A proxy that forwards requests with a full URL, and opens tunnels. It hands over the first line of each.
+fn proxy(is_strict: bool) -> (String, Receiver<String>) {
+    let (arrived, arrival) = channel();
+    let url = server(move |stream, _| {
+        let arrived = arrived.clone();
+        thread::spawn(move || {
+            let mut client = BufReader::new(stream);
+            while let Some(head) = head(&mut client) {
+                let line = head.lines().next().unwrap_or_default().to_owned();
+                let place = line.split(' ').nth(1).unwrap_or_default().to_owned();
+                let _ = arrived.send(line.clone());
+                if is_strict {
+                    let _ = client
+                        .get_mut()
+                        .write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n");
+                    return;
+                }
+                if line.starts_with("CONNECT ") {
+                    let mut upstream = TcpStream::connect(&place).expect("a server");
+                    let answer = b"HTTP/1.1 200 Connection established\r\nvia: 1.1 test\r\n\r\n";
+                    client.get_mut().write_all(answer).expect("open");
+                    let (mut from, mut back) = (
+                        upstream.try_clone().unwrap(),
+                        client.get_ref().try_clone().unwrap(),
+                    );
+                    thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut back);
+                        let _ = back.shutdown(Shutdown::Both);
+                    });
+                    let _ = std::io::copy(&mut client, &mut upstream);
+                    let _ = upstream.shutdown(Shutdown::Both);
+                    return;
+                }
+                let host = place
+                    .trim_start_matches("http://")
+                    .split('/')
+                    .next()
+                    .unwrap_or_default();
+                let mut upstream = TcpStream::connect(host).expect("a server");
+                let path = place.replacen(&format!("http://{host}"), "", 1);
+                let forwarded = head.replacen(&place, &path, 1);
+                let forwarded = forwarded.replacen("\r\n\r\n", "\r\nconnection: close\r\n\r\n", 1);
+                upstream.write_all(forwarded.as_bytes()).expect("open");
+                let mut answer = vec![0; ok("").len()];
+                upstream.read_exact(&mut answer).expect("an answer");
+                if client.get_mut().write_all(&answer).is_err() {
+                    return;
+                }
+            }
+        });
+        true
+    });
+    (url, arrival)
+}
+
+#[test]
+fn a_proxy_forwards_http_and_tunnels_https() {
+    let (url, at_server) = site(|_| ok(""));
+    let (proxy, at_proxy) = proxy(false);
+    let (exit, out, err) = run(&["load", &url, "-n", "3", "-c", "1", "--proxy", &proxy]);
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert_eq!(number(&out, "status", "2xx"), 3, "{out}");
+    assert_eq!(lines(&at_proxy), vec![format!("GET {url} HTTP/1.1"); 3]);
+    assert_eq!(lines(&at_server), ["GET / HTTP/1.1"; 3]);
+
+    let (port, _) = crate::tls::tls_server();
+    let secure = format!("https://localhost:{port}/");
+    let (exit, out, err) = run(&[
+        "load", &secure, "-k", "-n", "3", "-c", "1", "--proxy", &proxy,
+    ]);
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert_eq!(number(&out, "status", "2xx"), 3, "{out}");
+    assert_eq!(
+        lines(&at_proxy),
+        [format!("CONNECT localhost:{port} HTTP/1.1")],
+        "one connection"
+    );
+}
+
+#[test]
+fn a_proxy_that_refuses_is_told_from_a_server() {
+    let (proxy, _) = proxy(true);
+    let (exit, _, err) = load("https://localhost:1/", &["-k", "--proxy", &proxy]);
+    let address = proxy.trim_start_matches("http://").trim_end_matches('/');
+    let expected = format!("flowgate: cannot connect to {address}: refused by the proxy\n");
+    assert_eq!((exit, err), (1, expected));
+}
+
+#[test]
+fn a_name_has_the_address_that_is_given() {
+    let (url, arrival) = site(|_| ok(""));
+    let port = url.trim_end_matches('/').rsplit(':').next().unwrap();
+    let named = format!("http://shop.invalid:{port}/");
+    let (exit, out, err) = load(
+        &named,
+        &["--resolve", &format!("shop.invalid:{port}:127.0.0.1")],
+    );
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    let head = arrival.try_recv().unwrap();
+    assert!(
+        head.contains(&format!("\r\nhost: shop.invalid:{port}\r\n")),
+        "{head}"
+    );
+    let (exit, _, err) = load(&named, &["--resolve", "shop.invalid:1:127.0.0.1"]);
+    assert!(
+        exit == 1 && err.contains("cannot find the host"),
+        "another port: {err}"
+    );
+}
+
+#[test]
+fn ways_that_exclude_each_other_are_refused() {
+    let url = "http://127.0.0.1:1/";
+    for (arguments, expected) in [
+        (
+            &["--follow", "2", "--http2"][..],
+            "--follow and --cookies need HTTP/1.1",
+        ),
+        (
+            &["--cookies", "--http2"],
+            "--follow and --cookies need HTTP/1.1",
+        ),
+        (&["--follow", "101"], "--follow"),
+        (
+            &["--proxy", "http://h:1", "--connect-to", "h:1"],
+            "cannot be used with",
+        ),
+        (&["--proxy", "socks5://h:1"], "write http://127.0.0.1:3128"),
+        (&["--resolve", "h:1"], "write example.org:443:127.0.0.1"),
+        (&["--key", "k.pem"], "--cert"),
+    ] {
+        let (exit, out, err) = load(url, arguments);
+        assert_eq!((exit, out.as_str()), (2, ""), "{err}");
+        assert!(
+            err.contains(expected) && err.lines().count() == 1,
+            "{arguments:?}: {err}"
+        );
+    }
+}
+
+#[test]
+fn a_search_goes_over_a_socket_and_to_another_address() {
+    let path = std::env::temp_dir().join(format!("flowgate-find-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut stream = BufReader::new(stream);
+                while head(&mut stream).is_some() {
+                    if stream.get_mut().write_all(ok("").as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let (url, _arrival) = site(|_| ok(""));
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let search = [
+        "find",
+        "http://shop.invalid/",
+        "--slo",
+        "errors<5%",
+        "--within",
+        "3s",
+    ];
+    let short = ["--max-requests", "300", "--from", "50"];
+    for way in [
+        ["--unix-socket", path.to_str().unwrap()],
+        ["--connect-to", address],
+    ] {
+        let (exit, _, err) = run(&[&search[..], &short, &way].concat());
+        assert!(exit == 0 || exit == 4, "{err}");
+        assert!(
+            err.contains("100/s") || err.contains("50/s"),
+            "a step was judged: {err}"
+        );
+    }
+    std::fs::remove_file(&path).unwrap();
+    let stdin = ["--urls", "-", "-D", "-"];
+    let (exit, _, err) = run(&[&["find", "--slo", "errors<5%"], &stdin[..]].concat());
+    assert_eq!(exit, 2);
+    assert!(
+        err.contains("only one input can be standard input"),
+        "{err}"
+    );
+}
+
+#[test]
+#[ignore = "needs nginx: ./ci/test"]
+fn redirects_of_nginx_are_followed() {
+    let mut nginx = Nginx::start(
+        "keepalive_requests 7;",
+        "rewrite ^/old$ /new permanent; rewrite ^/new$ /ok redirect;",
+    );
+    let url = format!("http://127.0.0.1:{}/old", nginx.port);
+    let (exit, out, err) = run(&["load", &url, "-n", "20", "-c", "2", "--follow", "3"]);
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert_eq!(number(&out, "status", "2xx"), 20, "{out}");
+    let log = nginx.stop();
+    for begin in ["301 GET /old ", "302 GET /new ", "200 GET /ok "] {
+        assert_eq!(
+            log.lines().filter(|line| line.starts_with(begin)).count(),
+            20,
+            "{log}"
+        );
+    }
+}

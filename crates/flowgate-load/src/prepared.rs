@@ -1,0 +1,176 @@
+//! What a run sends, and where: built once, before the first request, and shared by all threads.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::connection::{Connector, HttpVersion, Message, Peer};
+use crate::engine::{RunError, connections, resolve};
+use crate::plan::{MAX_CONNECTIONS, Plan, Template};
+use crate::pool::Job;
+use crate::stop::Stop;
+use crate::target::Target;
+
+/// Maximum number of servers of one run. Each thread has a timer for each of them.
+const MAX_SERVERS: usize = 100;
+
+/// The messages and servers of a run.
+pub(crate) struct Prepared {
+    messages: Vec<Message>,
+    /// Index of the server of each message.
+    server_of: Vec<usize>,
+    /// Indices of the messages, sent in this order again and again; empty if all are sent in turn.
+    order: Vec<u32>,
+    pub(crate) servers: Vec<Server>,
+    targets: Vec<Target>,
+}
+
+/// A server: what is before the path in a URL.
+pub(crate) struct Server {
+    /// One of its URLs.
+    pub(crate) target: Target,
+    pub(crate) connector: Connector,
+    pub(crate) addresses: Vec<Peer>,
+}
+
+impl Prepared {
+    /// Builds the messages, and resolves the hosts.
+    pub(crate) fn new(plan: &Plan, stop: &Stop) -> Result<Prepared, RunError> {
+        let keep_alive = plan.keep_alive;
+        let is_1_1 = plan.connect.version == HttpVersion::Http1;
+        if !is_1_1 && (plan.follow > 0 || plan.cookies) {
+            let message =
+                "redirects and cookies need HTTP/1.1: remove --http2, or --follow and --cookies";
+            return Err(RunError::Targets(message.to_owned()));
+        }
+        let message = |template: &Template, target: &Target| {
+            let is_absolute = plan.connect.proxy.is_some() && !target.is_tls();
+            template.message(target, keep_alive, is_absolute)
+        };
+        let (targets, messages): (Vec<Target>, Vec<Message>) = match &plan.mix {
+            None => {
+                one_server(&plan.targets)?;
+                let messages = plan
+                    .targets
+                    .iter()
+                    .map(|target| message(&plan.template, target));
+                let messages = messages.collect();
+                (plan.targets.clone(), messages)
+            }
+            Some(mix) => {
+                let requests = mix.requests().iter();
+                let both =
+                    requests.map(|(target, template)| (target.clone(), message(template, target)));
+                both.unzip()
+            }
+        };
+        let (firsts, server_of) = servers(&targets);
+        if firsts.len() > MAX_SERVERS {
+            return Err(RunError::Targets(format!(
+                "{} servers exceed the maximum of {MAX_SERVERS}: write fewer",
+                firsts.len()
+            )));
+        }
+        let all = firsts.len().saturating_mul(connections(plan));
+        if all > MAX_CONNECTIONS && firsts.len() > 1 {
+            return Err(RunError::Targets(format!(
+                "{} servers with {} connections each exceed the maximum of {MAX_CONNECTIONS} connections: \
+                 allow at most {} for each",
+                firsts.len(),
+                connections(plan),
+                MAX_CONNECTIONS / firsts.len()
+            )));
+        }
+        if plan.connect.proxy.is_some() && !is_1_1 && targets.iter().any(|target| !target.is_tls())
+        {
+            let message = "a proxy forwards http:// only over HTTP/1.1: remove --http2";
+            return Err(RunError::Targets(message.to_owned()));
+        }
+        let server = |target: &Target| {
+            Ok(Server {
+                target: target.clone(),
+                connector: Connector::new(target, &plan.connect).map_err(RunError::Tls)?,
+                addresses: resolve(target, &plan.connect, stop)?,
+            })
+        };
+        let order = plan.mix.as_ref().map(|mix| mix.order().to_vec());
+        Ok(Prepared {
+            messages,
+            server_of,
+            order: order.unwrap_or_default(),
+            servers: firsts
+                .into_iter()
+                .map(server)
+                .collect::<Result<_, RunError>>()?,
+            targets,
+        })
+    }
+
+    /// Returns the request with this index in the whole run.
+    pub(crate) fn job(&self, index: usize, scheduled: Instant) -> Job {
+        let message = self.message_of(index);
+        Job {
+            scheduled,
+            message,
+            server: self.server_of[message],
+        }
+    }
+
+    fn message_of(&self, index: usize) -> usize {
+        match self.order.is_empty() {
+            true => index % self.messages.len(),
+            false => self.order[index % self.order.len()] as usize,
+        }
+    }
+
+    /// Returns the server of the request with this index.
+    pub(crate) fn server(&self, index: usize) -> usize {
+        self.server_of[self.message_of(index)]
+    }
+
+    pub(crate) fn message(&self, job: Job) -> &Message {
+        &self.messages[job.message]
+    }
+
+    /// Returns the target line of the report.
+    pub(crate) fn in_words(&self) -> String {
+        match &self.targets[..] {
+            [] => String::new(),
+            [target] => target.to_string(),
+            [first, other] => format!("{first} and {other}"),
+            [first, others @ ..] => match self.servers.len() {
+                1 => format!("{first} and {} others", others.len()),
+                servers => format!("{first} and {} others on {servers} servers", others.len()),
+            },
+        }
+    }
+}
+
+/// Checks that there is a target, and that all have the same host and port.
+fn one_server(targets: &[Target]) -> Result<(), RunError> {
+    let [first, others @ ..] = targets else {
+        return Err(RunError::Targets("no URL is given".to_owned()));
+    };
+    match others.iter().find(|other| !other.is_at(first)) {
+        None => Ok(()),
+        Some(other) => Err(RunError::Targets(format!(
+            "{first} and {other} differ in host or port: run one command per server"
+        ))),
+    }
+}
+
+/// Returns the first target on each server, and the index of the server of each target.
+pub(crate) fn servers(targets: &[Target]) -> (Vec<&Target>, Vec<usize>) {
+    let mut firsts: Vec<&Target> = Vec::new();
+    let mut known = BTreeMap::new();
+    let server_of = targets
+        .iter()
+        .map(|target| {
+            let server = (target.is_tls(), target.host(), target.port());
+            *known.entry(server).or_insert_with(|| {
+                firsts.push(target);
+                firsts.len() - 1
+            })
+        })
+        .collect();
+    (firsts, server_of)
+}
