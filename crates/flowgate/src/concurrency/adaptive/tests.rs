@@ -369,3 +369,73 @@ fn a_slow_start_that_ended_by_a_low_baseline_goes_on_after_the_first_trial() {
     }
     assert!(limit.permits() > 10_000, "{limit:?}");
 }
+
+/// Windows of a service that takes `service_ms` and has `workers` workers. Returns the limit after them.
+fn saturated(
+    gradient: &mut Gradient,
+    from: FineLimit,
+    workers: u64,
+    service_ms: u64,
+    windows: u32,
+) -> FineLimit {
+    (0..windows).fold(from, |limit, _| {
+        let queued = FineLimit::ONE.parts() * workers;
+        let latency_ns = service_ms * 1_000_000 * limit.parts().max(queued) / queued;
+        let window = AdaptWindow::new(limit, 50_000_000, 400, latency_ns);
+        gradient.on_window(Timestamp::ORIGIN, &window)
+    })
+}
+
+#[test]
+fn a_first_baseline_of_a_queue_is_not_believed() {
+    for workers in [1, 2, 4, 8] {
+        let mut gradient = Gradient::default();
+        let initial = gradient.initial();
+        let limit = saturated(&mut gradient, initial, workers, 10, 60);
+        assert_eq!(
+            gradient.report().baseline_ns,
+            Some(10_000_000),
+            "{workers} workers"
+        );
+        assert!(
+            limit.permits() <= 4 * workers as u32,
+            "{workers} workers: {limit}"
+        );
+    }
+}
+
+#[test]
+fn a_limit_that_has_become_too_low_grows_to_four_times_within_twenty_windows() {
+    let mut gradient = Gradient::default();
+    let initial = gradient.initial();
+    let low = saturated(&mut gradient, initial, 100, 10, 40);
+    assert!((100..130).contains(&low.permits()), "{low}");
+    let limit = saturated(&mut gradient, low, 400, 10, 20);
+    assert!(limit.permits() >= 400, "{limit}");
+}
+
+#[test]
+fn a_slower_service_is_distinguished_from_a_loss_of_workers() {
+    for workers in [4, 20, 100] {
+        let mut gradient = Gradient::default();
+        let initial = gradient.initial();
+        let before = saturated(&mut gradient, initial, workers, 10, 60);
+        let mut slower = gradient;
+        let limit = saturated(&mut slower, before, workers, 30, 60);
+        assert_eq!(
+            slower.report().baseline_ns,
+            Some(30_000_000),
+            "{workers} workers"
+        );
+        assert!(
+            limit.permits() >= workers as u32,
+            "{workers} workers: {limit}"
+        );
+        saturated(&mut gradient, before, workers / 4, 10, 60);
+        let baseline_ns = gradient.report().baseline_ns.expect("a baseline");
+        assert!(
+            baseline_ns <= 11_000_000,
+            "{workers} workers: {baseline_ns}"
+        );
+    }
+}

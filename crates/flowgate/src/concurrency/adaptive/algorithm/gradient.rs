@@ -8,24 +8,38 @@ use core::time::Duration;
 
 /// 65,536ths.
 const ONE: u64 = 1 << 16;
-/// The queue at the set point, beside the tolerance: 1.4 calls, and 1.3 times the square root of the limit.
-const QUEUE: u64 = 14 * ONE / 10;
-const QUEUE_OF_ROOT: u64 = 13 * ONE / 10;
+/// The queue at the set point, beside the tolerance: 3 calls, and 0.8 times the square root of the limit.
+const QUEUE: u64 = 3 * ONE;
+const QUEUE_OF_ROOT: u64 = 8 * ONE / 10;
 /// How far below the knee a trial cuts the limit, in 65,536ths.
 const ALARM_CUT: u64 = 6 * ONE / 10;
 const HABIT_CUT: u64 = 9 * ONE / 10;
-const GUESS_CUT: u64 = 7 * ONE / 10;
-/// No trial cuts the limit to less, in 65,536ths: a slower service would starve meanwhile.
-const DEEPEST_CUT: u64 = 35 * ONE / 100;
+const GUESS_CUT: u64 = ONE / 2;
+/// A trial on alarm begins with no deeper cut, in 65,536ths: a slower service would starve meanwhile.
+const DEEPEST_CUT: u64 = 42 * ONE / 100;
 /// A trial on alarm waits at most this number of windows for a steady latency.
 const MOST_ALARMS: u32 = 4;
-/// A trial measures this number of calls: enough to tell what the explanations predict.
+/// A trial measures this number of calls, and at least this number for each permit: enough to tell what the explanations predict. The
+/// larger the limit, the closer the target is to the baseline.
 const TRIAL_CALLS: u64 = 200;
+const TRIAL_CALLS_OF_PERMIT: u64 = 4;
+/// With this number of calls, a mean differs from that of a queue by less than a fifth; with fewer, by less than a half.
+const MANY_CALLS: u64 = 500;
+/// A trial lasts at least this number of windows. After a change of the limit, short calls end first and long ones later.
+const TRIAL_WINDOWS: u32 = 2;
+/// In the first window after a cut, calls from before it end, and in the second one, more short calls than long ones.
+const SETTLE_WINDOWS: u32 = 2;
 /// A trial by habit comes after this number of windows, and up to `TRIAL_JITTER` more.
 const TRIAL_EVERY: u32 = 200;
 const TRIAL_JITTER: u64 = 32;
-/// The first baseline is measured after this number of windows.
-const FIRST_TRIAL: u32 = 8;
+/// The slow start ends after this number of consecutive windows above the target.
+const START_ENDS_AFTER: u32 = 2;
+/// And after this number of windows in which the limit was not fully used.
+const START_ENDS_UNUSED: u32 = 8;
+/// A service has become faster after this number of consecutive windows. In the first one after the limit has grown, short calls end.
+const FASTER_AFTER: u32 = 2;
+/// A limit that was too low for this number of consecutive windows grows by a quarter with each further one.
+const GROWS_AFTER: u32 = 3;
 /// After a baseline was adopted, it is measured again after this number of windows.
 const RECHECK_AFTER: u32 = 16;
 
@@ -34,7 +48,7 @@ const RECHECK_AFTER: u32 = 16;
 /// It keeps a short queue at the service, so that its workers always have work.
 ///
 /// The target is a latency a little above the baseline, which is the latency without a queue:
-/// `baseline × (tolerance + 1.3 / √limit + 1.4 / limit)`. Every window, the limit goes half the way to where the latency would be on target.
+/// `baseline × (tolerance + 0.8 / √limit + 3 / limit)`. Every window, the limit goes half the way to where the latency would be on target.
 ///
 /// A latency that has risen has two explanations: a queue, or a slower service. So the limit is cut to where a queue would be gone. If
 /// the latency follows as that of a queue does, it was one. If not, the service has become slower, its latency is the new baseline, and the
@@ -72,9 +86,14 @@ pub struct Gradient {
     is_guess: bool,
     gradient: u64,
     is_slow_start: bool,
-    /// Whether a trial has judged the first baseline. That is often too low, as short calls end first. It then ends the slow start
-    /// below the knee, and the slow start goes on after the trial.
-    is_judged: bool,
+    /// Consecutive windows of the slow start above the target.
+    late: u32,
+    /// Consecutive windows far below the baseline.
+    faster: u32,
+    /// Windows of the slow start in which the limit was not fully used.
+    unused: u32,
+    /// Consecutive windows with next to no queue under a limit that was fully used.
+    early: u32,
     phase: Phase,
     /// Windows, and windows in which the limit was fully used, since the last trial.
     windows: u32,
@@ -84,7 +103,7 @@ pub struct Gradient {
     alarms: u32,
     /// The latency of the last full window.
     previous_ns: u64,
-    /// Where the latest uninterrupted run of cuts began.
+    /// Where the latest run of cuts began. It ends when the limit is back there.
     cuts: Option<Cuts>,
     jitter: Jitter,
 }
@@ -94,7 +113,7 @@ pub struct Gradient {
 /// | setting | default |
 /// |---|---|
 /// | [`initial`](Self::initial) | 20 permits |
-/// | [`tolerance_percent`](Self::tolerance_percent) | 104 |
+/// | [`tolerance_percent`](Self::tolerance_percent) | 105 |
 /// | [`max_healthy`](Self::max_healthy) | none |
 /// | [`seed`](Self::seed) | 0 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,17 +133,38 @@ struct Point {
     latency_ns: u64,
 }
 
-/// An uninterrupted run of cuts.
+impl Point {
+    /// The latency under another limit, if all workers are busy under both.
+    fn queued_ns(&self, limit: FineLimit) -> u64 {
+        scaled(self.latency_ns, limit.parts(), self.limit.parts())
+    }
+}
+
+/// A run of cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cuts {
     first: Point,
     highest_ns: u64,
+    /// Whether the latency was on target meanwhile.
+    is_interrupted: bool,
 }
 
 impl Cuts {
     fn new(first: Point) -> Self {
         let highest_ns = first.latency_ns;
-        Self { first, highest_ns }
+        Self {
+            first,
+            highest_ns,
+            is_interrupted: false,
+        }
+    }
+
+    /// The limit at which the cuts have to be explained.
+    fn end(&self) -> FineLimit {
+        match self.is_interrupted {
+            true => self.first.limit.times(3, 5),
+            false => self.first.limit.times(7, 10),
+        }
     }
 
     /// The limit before the cuts, and the latency under it. At first the latency may still have been rising; the highest one is
@@ -140,8 +180,8 @@ impl Cuts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Track,
-    /// The limit has been cut, and calls from before the cut still end.
-    Settle(Trial),
+    /// The limit has been cut, and calls from before the cut still end, for this number of windows.
+    Settle(Trial, u32),
     Measure(Trial, Measured),
     /// The limit has been restored, and the queue of the set point builds up again.
     Resume,
@@ -151,6 +191,8 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trial {
     before: Point,
+    /// What there was before the last cut of the trial.
+    from: Point,
     /// The latency without a queue, if there is none at the limit of the trial.
     expected_ns: u64,
     cause: Cause,
@@ -162,6 +204,8 @@ enum Cause {
     Alarm,
     /// It is time to measure the baseline.
     Habit,
+    /// The baseline may have been measured in a queue.
+    Guess,
 }
 
 /// Latencies of several windows.
@@ -169,6 +213,7 @@ enum Cause {
 struct Measured {
     sum_ns: u128,
     count: u64,
+    windows: u32,
 }
 
 impl Default for Gradient {
@@ -191,11 +236,14 @@ impl Gradient {
             is_guess: true,
             gradient: ONE,
             is_slow_start: true,
-            is_judged: false,
+            late: 0,
+            faster: 0,
+            unused: 0,
+            early: 0,
             phase: Phase::Track,
             windows: 0,
             full_windows: 0,
-            next_trial: FIRST_TRIAL,
+            next_trial: RECHECK_AFTER,
             alarms: 0,
             previous_ns: 0,
             cuts: None,
@@ -224,25 +272,57 @@ impl Gradient {
         self.gradient = scaled(ONE, target_ns, latency_ns).clamp(ONE / 2, 3 * ONE / 2);
         self.windows += 1;
         self.full_windows += u32::from(window.is_full());
+        if self.is_slow_start {
+            return self.slow_start(window, target_ns);
+        }
         if self.settings.has_trials
             && window.is_full()
             && let Some(cut) = self.trial(window, target_ns)
         {
             return cut;
         }
-        if self.is_slow_start {
-            self.is_slow_start = latency_ns < target_ns;
-            if self.is_slow_start && window.is_used() {
-                return limit.times(2, 1);
-            }
-        }
-        let next = limit.times(ONE + self.gradient, 2 * ONE);
+        let is_early = window.is_full() && latency_ns < target_ns / 2 + self.baseline_ns / 2;
+        self.early = if is_early { self.early + 1 } else { 0 };
+        let next = match self.early > GROWS_AFTER {
+            true => limit.times(5, 4),
+            false => limit.times(ONE + self.gradient, 2 * ONE),
+        };
         // A limit that holds nothing back causes no queue: cutting it would only refuse calls.
         if window.is_full() {
             next
         } else {
             next.max(limit)
         }
+    }
+
+    /// Doubles the limit until the latency stays above the target. Then a trial decides whether that is a queue.
+    fn slow_start(&mut self, window: &AdaptWindow, target_ns: u64) -> FineLimit {
+        let (limit, latency_ns) = (window.limit, window.mean_latency_ns);
+        if !window.is_full() {
+            // There is nothing to find.
+            self.unused += 1;
+            self.is_slow_start = self.unused < START_ENDS_UNUSED;
+        }
+        if latency_ns < target_ns {
+            self.late = 0;
+            return match window.is_used() {
+                true => limit.times(2, 1),
+                false => limit,
+            };
+        }
+        // A limit that holds nothing back causes no queue.
+        if window.is_full() {
+            self.late += 1;
+        }
+        if self.late < START_ENDS_AFTER {
+            return limit;
+        }
+        self.late = 0;
+        if self.settings.has_trials {
+            return self.begin(Cause::Guess, Point { limit, latency_ns });
+        }
+        self.is_slow_start = false;
+        limit
     }
 
     /// Moves the baseline by a window of regular operation.
@@ -253,12 +333,17 @@ impl Gradient {
             let seen_ns = latency_ns.min(baseline_ns.saturating_mul(2));
             self.baseline_ns = baseline_ns - baseline_ns / 32 + seen_ns / 32;
         } else if latency_ns < baseline_ns - baseline_ns / 4 {
-            // The service has become faster. Some of this may still be a queue.
-            self.baseline_ns = latency_ns;
-            self.recheck();
-        } else if latency_ns < baseline_ns {
+            self.faster += 1;
+            if self.faster >= FASTER_AFTER {
+                // The service has become faster. Some of this may still be a queue.
+                self.baseline_ns = latency_ns;
+                self.recheck();
+            }
+            return;
+        } else if latency_ns < baseline_ns - baseline_ns / 8 {
             self.baseline_ns = baseline_ns - (baseline_ns - latency_ns) / 8;
         }
+        self.faster = 0;
     }
 
     /// Begins a trial, if there is a reason, and returns the limit for it. The limit was fully used.
@@ -278,20 +363,24 @@ impl Gradient {
         if self.alarms > 0 {
             // A guess is measured first: it may be the latency of a queue.
             let cause = match self.is_guess {
-                true => Cause::Habit,
+                true => Cause::Guess,
                 false => Cause::Alarm,
             };
             return Some(self.begin(cause, before));
         }
         match self.cuts {
-            _ if latency_ns <= target_ns => self.cuts = None,
+            None if latency_ns <= target_ns => {}
             None => self.cuts = Some(Cuts::new(before)),
+            Some(cuts) if limit >= cuts.first.limit && latency_ns <= target_ns => self.cuts = None,
             // The cuts are the experiment.
-            Some(cuts) if limit <= cuts.first.limit.times(3, 4) => {
+            Some(cuts) if limit <= cuts.end() => {
                 return Some(self.begin(Cause::Alarm, cuts.before()));
             }
             Some(mut cuts) => {
-                cuts.highest_ns = cuts.highest_ns.max(latency_ns);
+                cuts.is_interrupted |= latency_ns <= target_ns;
+                if !cuts.is_interrupted {
+                    cuts.highest_ns = cuts.highest_ns.max(latency_ns);
+                }
                 self.cuts = Some(cuts);
             }
         }
@@ -299,7 +388,11 @@ impl Gradient {
             (self.windows, self.full_windows) = (0, 0);
         }
         if self.windows >= self.next_trial && self.full_windows >= self.next_trial / 4 * 3 {
-            return Some(self.begin(Cause::Habit, before));
+            let cause = match self.is_guess {
+                true => Cause::Guess,
+                false => Cause::Habit,
+            };
+            return Some(self.begin(cause, before));
         }
         None
     }
@@ -311,17 +404,19 @@ impl Gradient {
     fn begin(&mut self, cause: Cause, before: Point) -> FineLimit {
         let ratio = self.target_ratio(before.limit);
         let of_service_ns = scaled(before.latency_ns, ONE, ratio);
-        let (below_knee, expected_ns) = match (cause, self.is_guess) {
-            (Cause::Alarm, _) => (ALARM_CUT, of_service_ns),
-            (Cause::Habit, true) => (GUESS_CUT, of_service_ns),
-            (Cause::Habit, false) => (HABIT_CUT, self.baseline_ns),
+        let (below_knee, expected_ns) = match cause {
+            Cause::Alarm => (ALARM_CUT, of_service_ns),
+            Cause::Guess => (GUESS_CUT, of_service_ns),
+            Cause::Habit => (HABIT_CUT, self.baseline_ns),
         };
-        self.phase = Phase::Settle(Trial {
+        let trial = Trial {
             before,
+            from: before,
             expected_ns,
             cause,
-        });
-        self.is_slow_start = false;
+        };
+        self.phase = Phase::Settle(trial, SETTLE_WINDOWS);
+        self.early = 0;
         let mut cut = scaled(below_knee, ONE, ratio);
         if cause == Cause::Alarm {
             // As far as the queue goes, if it is one.
@@ -339,9 +434,15 @@ impl Gradient {
     }
 
     fn measure(&mut self, window: &AdaptWindow, trial: Trial, mut measured: Measured) -> FineLimit {
+        measured.windows += 1;
         measured.count += window.successes;
         measured.sum_ns += u128::from(window.mean_latency_ns) * u128::from(window.successes);
-        if measured.count < TRIAL_CALLS {
+        let of_permits = u64::from(window.limit.permits()) * TRIAL_CALLS_OF_PERMIT;
+        let calls = match trial.cause {
+            Cause::Habit => 2 * TRIAL_CALLS,
+            _ => TRIAL_CALLS,
+        };
+        if measured.count < of_permits.max(calls) || measured.windows < TRIAL_WINDOWS {
             self.phase = Phase::Measure(trial, measured);
             return window.limit;
         }
@@ -352,44 +453,59 @@ impl Gradient {
         self.cuts = None;
         match trial.cause {
             Cause::Alarm => self.judge_alarm(window.limit, trial, latency_ns),
-            Cause::Habit => self.judge_habit(window.limit, trial, latency_ns),
+            _ => self.judge_habit(window.limit, trial, latency_ns, measured.count),
         }
     }
 
     /// Was the high latency a queue?
     fn judge_alarm(&mut self, limit: FineLimit, trial: Trial, latency_ns: u64) -> FineLimit {
         let before = trial.before;
-        let of_queue_ns = scaled(before.latency_ns, limit.parts(), before.limit.parts());
-        let of_queue_ns = of_queue_ns.max(self.baseline_ns);
-        let is_queue = latency_ns < of_queue_ns / 2 + trial.expected_ns / 2;
+        let of_queue_ns = trial.from.queued_ns(limit).max(self.baseline_ns);
+        // Noise multiplies: halfway is the geometric mean.
+        let halfway_ns = (u128::from(of_queue_ns) * u128::from(trial.expected_ns)).isqrt();
+        let is_queue = u128::from(latency_ns) < halfway_ns;
         let is_unhealthy = latency_ns > self.settings.max_healthy_ns;
-        let is_first = !core::mem::replace(&mut self.is_judged, true);
         if !is_queue && !is_unhealthy {
             self.baseline_ns = latency_ns;
             self.recheck();
-            self.is_slow_start = is_first;
+        } else if is_queue
+            && limit > FineLimit::ONE
+            && latency_ns > self.baseline_ns.saturating_add(self.baseline_ns / 3)
+        {
+            // The limit is still above the knee, or the service is a little slower: only a deeper cut distinguishes them.
+            return self.go_on(trial, Point { limit, latency_ns });
         }
         self.restored(limit, before)
     }
 
     /// Sets the baseline to what was measured, or goes on cutting while the latency still falls.
-    fn judge_habit(&mut self, limit: FineLimit, trial: Trial, latency_ns: u64) -> FineLimit {
-        let is_lower = latency_ns < trial.expected_ns - trial.expected_ns / 7;
+    fn judge_habit(
+        &mut self,
+        limit: FineLimit,
+        trial: Trial,
+        latency_ns: u64,
+        calls: u64,
+    ) -> FineLimit {
+        let of_queue_ns = trial.from.queued_ns(limit);
+        let is_lower = match trial.cause {
+            Cause::Habit => latency_ns < trial.expected_ns - trial.expected_ns / 7,
+            // In the slow start, the baseline may be that of a queue of any length. Later, another trial has measured it.
+            _ if !self.is_slow_start && latency_ns >= self.baseline_ns - self.baseline_ns / 6 => {
+                false
+            }
+            // Below the knee, the latency is above that of a queue.
+            _ if calls >= MANY_CALLS => latency_ns < of_queue_ns + of_queue_ns / 5,
+            _ => latency_ns < of_queue_ns + of_queue_ns / 2,
+        };
         if is_lower && limit > FineLimit::ONE {
-            self.baseline_ns = latency_ns;
-            self.phase = Phase::Settle(Trial {
-                expected_ns: latency_ns,
-                ..trial
-            });
-            return limit.times(GUESS_CUT, ONE);
+            let cause = Cause::Guess;
+            return self.go_on(Trial { cause, ..trial }, Point { limit, latency_ns });
         }
-        let is_first = !core::mem::replace(&mut self.is_judged, true);
-        let was_too_low = latency_ns > self.baseline_ns.saturating_add(self.baseline_ns / 7);
         let measured_ns = latency_ns.min(self.settings.max_healthy_ns);
-        self.baseline_ns = match self.is_guess {
-            true => measured_ns,
+        self.baseline_ns = match trial.cause {
+            Cause::Guess => measured_ns,
             // More than a drift is a matter for a trial on alarm.
-            false => {
+            _ => {
                 let most_ns = self.baseline_ns.saturating_add(self.baseline_ns / 7);
                 self.baseline_ns / 2 + measured_ns.min(most_ns) / 2
             }
@@ -400,9 +516,24 @@ impl Gradient {
         };
         (self.windows, self.full_windows) = (0, 0);
         self.next_trial = every + self.jitter.below(TRIAL_JITTER) as u32;
-        let had_queue = trial.before.latency_ns > self.target_ns(trial.before.limit);
-        self.is_slow_start = is_first && was_too_low && !had_queue;
+        let clear_ns = scaled(self.target_ns(trial.before.limit), 5, 4);
+        self.is_slow_start &= trial.before.latency_ns <= clear_ns;
+        if self.is_slow_start {
+            // The baseline was too low, and the limit still is.
+            return trial.before.limit.times(2, 1);
+        }
         self.restored(limit, trial.before)
+    }
+
+    /// Cuts the limit once more: there was still a queue at `from`.
+    fn go_on(&mut self, trial: Trial, from: Point) -> FineLimit {
+        let trial = Trial {
+            from,
+            expected_ns: from.latency_ns,
+            ..trial
+        };
+        self.phase = Phase::Settle(trial, SETTLE_WINDOWS);
+        from.limit.times(GUESS_CUT, ONE)
     }
 
     /// The limit after a trial at `limit`: where the latency would be on target, if all of it above the baseline was a queue.
@@ -431,8 +562,11 @@ impl Adapt for Gradient {
         let limit = match self.phase {
             _ if !core::mem::replace(&mut self.has_begun, true) => window.limit,
             Phase::Track => self.track(window),
-            Phase::Settle(trial) => {
-                self.phase = Phase::Measure(trial, Measured::default());
+            Phase::Settle(trial, windows) => {
+                self.phase = match windows > 1 {
+                    true => Phase::Settle(trial, windows - 1),
+                    false => Phase::Measure(trial, Measured::default()),
+                };
                 window.limit
             }
             Phase::Measure(trial, measured) => self.measure(window, trial, measured),
@@ -448,14 +582,14 @@ impl Adapt for Gradient {
     }
 
     fn is_settling(&self) -> bool {
-        matches!(self.phase, Phase::Settle(_) | Phase::Resume)
+        matches!(self.phase, Phase::Settle(..) | Phase::Resume)
     }
 
     fn report(&self) -> AdaptReport {
         AdaptReport {
             baseline_ns: Some(self.baseline_ns).filter(|ns| *ns > 0),
             gradient_permille: Some(scaled(1000, self.gradient, ONE)),
-            is_measuring: matches!(self.phase, Phase::Settle(_) | Phase::Measure(..)),
+            is_measuring: matches!(self.phase, Phase::Settle(..) | Phase::Measure(..)),
         }
     }
 }
@@ -464,7 +598,7 @@ impl GradientBuilder {
     const fn new() -> Self {
         Self {
             initial: FineLimit::whole(20),
-            tolerance_percent: 104,
+            tolerance_percent: 105,
             max_healthy_ns: u64::MAX,
             seed: 0,
             has_trials: true,
@@ -477,7 +611,7 @@ impl GradientBuilder {
         self
     }
 
-    /// Sets the target latency in percent of the baseline, 100 to 1000 (default: 104).
+    /// Sets the target latency in percent of the baseline, 100 to 1000 (default: 105).
     ///
     /// It is the target of a large limit. The smaller the limit, the higher the target: a small service has the longer queue for the same use of its workers.
     pub const fn tolerance_percent(mut self, percent: u32) -> Self {
