@@ -1,5 +1,7 @@
 use crate::all::Together;
 use crate::busy::{BUSY, Leasing};
+#[cfg(feature = "server")]
+use crate::call::{Call, Seen};
 use crate::call::{Failure, Reply, Request};
 use crate::cut_off::Alone;
 use crate::leased::{Filling, FleetLeased};
@@ -51,7 +53,13 @@ pub(crate) enum Announced {
     Strict(Arc<Strict>, Record),
     Leased(Arc<Filling>),
     All(Box<Together>),
+    /// Requests that are passed on, and who is told what became of each.
+    #[cfg(feature = "server")]
+    Passed(Vec<Request>, Told),
 }
+
+#[cfg(feature = "server")]
+type Told = Box<dyn FnOnce(Vec<Outcome>) + Send>;
 
 /// A call that is in flight, and who is answered.
 enum Asking {
@@ -59,6 +67,8 @@ enum Asking {
     Leased(Arc<Filling>, Timestamp),
     /// With the number of its calls.
     All(Box<Together>, usize),
+    #[cfg(feature = "server")]
+    Passed(usize, Told),
 }
 
 /// Settings of a [`Fleet`].
@@ -156,6 +166,33 @@ impl Fleet {
         servers: impl IntoIterator<Item = A>,
     ) -> Result<FleetBuilder, FleetError> {
         Target::cluster(servers).map(FleetBuilder::new)
+    }
+
+    /// Returns a builder for a fleet whose limits are those of a decision server, `flowgate decide`.
+    ///
+    /// `url` is `http://[:TOKEN@]HOST[:PORT]`, or `https://` with the feature `tls`. It is the address of the server's gRPC door, whose port
+    /// is 8081 unless it is given. A name of a limit is an id of the server's configuration, such as `api.user`. The server has the same
+    /// quota, and keeps its limits in a store: `--store local`, or a store that several servers share.
+    ///
+    /// ```
+    /// use flowgate_fleet::Fleet;
+    ///
+    /// let fleet = Fleet::server("http://10.0.0.5:8081")?.nodes(8);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`FleetError::Server`] if `url` is none of a server;
+    /// - [`FleetError::NoTls`] if it begins with `https://`, without the feature `tls`.
+    ///
+    /// It does not connect. Once there is a connection, `build()` of a limit returns [`FleetError::Refused`] if the server has no such
+    /// limit, or has it with another quota. Without a connection, `build()` does not wait. What the server refuses later is decided as if the
+    /// server were away, and the reason is logged.
+    #[cfg(feature = "server")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "server")))]
+    pub fn server(url: &str) -> Result<FleetBuilder, FleetError> {
+        Target::server(url).map(FleetBuilder::new)
     }
 
     /// Returns a builder for a fleet whose limits are kept in this process.
@@ -311,7 +348,53 @@ impl Fleet {
     }
 }
 
+#[cfg(feature = "server")]
+impl Fleet {
+    pub(crate) fn is_up(&self) -> bool {
+        self.0.is_up()
+    }
+
+    pub(crate) fn announce(&self, announced: Announced) {
+        self.0.announce(announced);
+    }
+}
+
 impl Shared {
+    /// Asks a decision server whether it has this limit, if there is a connection.
+    ///
+    /// # Errors
+    ///
+    /// It refuses.
+    #[cfg(feature = "server")]
+    pub(crate) fn confirm(&self, name: &str, terms: Terms) -> Result<(), FleetError> {
+        if !self.link.has_own_limits() || !self.is_up() {
+            return Ok(());
+        }
+        let look = Request::Take(Call {
+            record: Record::of(name, b""),
+            terms,
+            seen: Seen::default(),
+            runs: Vec::new(),
+        });
+        let (tell, told) = std::sync::mpsc::channel();
+        let tell = Box::new(move |outcomes| drop(tell.send(outcomes)));
+        self.announce(Announced::Passed(vec![look], tell));
+        // A call ends within the time-out.
+        let outcomes = told.recv_timeout(2 * self.timeout).unwrap_or_default();
+        match outcomes.into_iter().next() {
+            Some(Err(Failure::Refused(why))) => Err(FleetError::Refused {
+                name: name.to_owned(),
+                why,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(not(feature = "server"))]
+    pub(crate) fn confirm(&self, _name: &str, _terms: Terms) -> Result<(), FleetError> {
+        Ok(())
+    }
+
     pub(crate) fn is_down(&self) -> bool {
         self.link.state() == LinkState::Down
     }
@@ -502,6 +585,12 @@ async fn serve(
                     asking.push(Asking::All(together, requests.len() - before));
                     continue;
                 }
+                #[cfg(feature = "server")]
+                Announced::Passed(mut passed, told) => {
+                    asking.push(Asking::Passed(passed.len(), told));
+                    requests.append(&mut passed);
+                    continue;
+                }
             };
             requests.push(Request::Take(call));
             asking.push(who);
@@ -521,6 +610,11 @@ async fn serve(
                     }
                     Asking::All(together, calls) => {
                         together.answer(outcomes.by_ref().take(calls).collect());
+                        continue;
+                    }
+                    #[cfg(feature = "server")]
+                    Asking::Passed(requests, told) => {
+                        told(outcomes.by_ref().take(requests).collect());
                         continue;
                     }
                 };
@@ -587,6 +681,7 @@ impl<L> FleetLimitBuilder<'_, L> {
     pub(crate) fn strict(self) -> Result<Question, FleetError> {
         let shared = &self.fleet.0;
         let (alone, terms) = self.decided()?;
+        shared.confirm(&self.name, terms)?;
         let clock = shared.clock.clone();
         let mut strict = Strict::new(self.quota, terms, clock, alone, self.capacity);
         if let Some(overshoot) = self.overshoot {
@@ -637,7 +732,8 @@ impl<'a> FleetLimitBuilder<'a, FleetLimit> {
     /// - [`FleetError::Share`] if the share of this process is none, or more than everything;
     /// - [`FleetError::Quota`] and [`FleetError::Keys`] if no limiter can keep that share;
     /// - [`FleetError::Burst`] if the store cannot count the burst exactly;
-    /// - [`FleetError::OtherQuota`] if a limit of this name is in use in this fleet, with another quota.
+    /// - [`FleetError::OtherQuota`] if a limit of this name is in use in this fleet, with another quota;
+    /// - [`FleetError::Refused`] if a [decision server](Fleet::server) has no such limit, or another quota.
     pub fn build(self) -> Result<FleetLimit, FleetError> {
         self.strict().map(FleetLimit)
     }
@@ -655,6 +751,7 @@ impl FleetLimitBuilder<'_, FleetLeased> {
     pub fn build(self) -> Result<FleetLeased, FleetError> {
         let shared = &self.fleet.0;
         let (alone, terms) = self.decided()?;
+        shared.confirm(&self.name, terms)?;
         let lender = shared.lender(self.overshoot.unwrap_or(Overshoot::none()));
         let lending = lender.lending(self.quota, terms)?;
         let leased = Leased::builder(lending.most).clock(shared.clock.clone());
