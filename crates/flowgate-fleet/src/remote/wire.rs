@@ -400,3 +400,125 @@ impl LeaseAnswer {
         replies.collect::<Option<_>>().ok_or(Failure::Lost)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::draw_terms;
+    use fastrand::Rng;
+
+    fn draw_seen(random: &mut Rng, terms: &Terms) -> Seen {
+        Seen {
+            debt: random.u64(0..=terms.burst * terms.period),
+            at_us: random.u64(0..MOST as u64),
+            began_us: random.u64(0..MOST as u64),
+        }
+    }
+
+    fn draw_call(random: &mut Rng, runs: usize) -> Call {
+        let terms = draw_terms(random);
+        let run = |random: &mut Rng| Run {
+            times: if runs == 1 { 1 } else { random.u64(0..1_000) },
+            units: random.u64(1..=terms.burst),
+            least: random.u64(1..10),
+        };
+        Call {
+            record: Record::of("api", &random.u64(..).to_le_bytes()),
+            terms,
+            seen: draw_seen(random, &terms),
+            runs: (0..runs).map(|_| run(random)).collect(),
+        }
+    }
+
+    fn draw_request(random: &mut Rng) -> Request {
+        match random.u32(0..3) {
+            0 => Request::Take(draw_call(random, 3)),
+            1 => Request::TakeAll((0..3).map(|_| draw_call(random, 1)).collect()),
+            _ => {
+                let call = draw_call(random, 0);
+                Request::GiveBack(GiveBack {
+                    record: call.record,
+                    terms: call.terms,
+                    units: random.u64(0..=call.terms.burst),
+                    taken: call.seen,
+                })
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_is_read_as_it_was_written() {
+        let random = &mut Rng::with_seed(25);
+        for _ in 0..2_000 {
+            let request = draw_request(random);
+            let bytes = LeaseRequest::of(&request).encode_to_vec();
+            let message = LeaseRequest::decode(&*bytes).expect("a message");
+            let read = message.read(&|name, stated| {
+                assert_eq!(name, Record::of("api", b"").limit());
+                Ok(stated)
+            });
+            let read = read.expect("it is well formed");
+            assert_eq!(format!("{read:?}"), format!("{request:?}"));
+
+            let reply = |runs: &[Run]| Reply {
+                seen: Seen {
+                    debt: 7,
+                    at_us: 1 << 52,
+                    began_us: 3,
+                },
+                healed: 1,
+                reset_us: 2,
+                taken: runs.iter().map(|run| run.times).collect(),
+            };
+            let outcomes = [
+                Ok(match &request {
+                    Request::Take(call) => vec![reply(&call.runs)],
+                    Request::TakeAll(calls) => calls.iter().map(|call| reply(&call.runs)).collect(),
+                    Request::GiveBack(_) => vec![reply(&[Run::of(5, 1)])],
+                }),
+                Err(Failure::Refused("why".to_owned())),
+                Err(Failure::Unreachable),
+                Err(Failure::Lost),
+            ];
+            for outcome in outcomes {
+                let bytes = LeaseAnswer::of(outcome.clone()).encode_to_vec();
+                let answer = LeaseAnswer::decode(&*bytes).expect("a message");
+                assert_eq!(answer.read(&request), outcome);
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_to_something_else_is_none() {
+        let request = Request::Take(draw_call(&mut Rng::with_seed(25), 2));
+        let Request::Take(call) = &request else {
+            unreachable!()
+        };
+        let most: Vec<u64> = call.runs.iter().map(|run| run.times).collect();
+        let read = |change: fn(&mut Reply), replies: usize| {
+            let mut reply = Reply {
+                taken: most.clone(),
+                ..Reply::default()
+            };
+            change(&mut reply);
+            LeaseAnswer::of(Ok(vec![reply; replies])).read(&request)
+        };
+        assert!(read(|_| {}, 1).is_ok());
+        for (change, replies) in [
+            ((|_| {}) as fn(&mut Reply), 0),
+            (|_| {}, 2),
+            (|reply| reply.taken[0] += 1, 1),
+            (|reply| _ = reply.taken.pop(), 1),
+            (|reply| reply.healed = 1 << 53, 1),
+            (|reply| reply.reset_us = u64::MAX, 1),
+            (|reply| reply.seen.debt = u64::MAX, 1),
+        ] {
+            assert_eq!(read(change, replies), Err(Failure::Lost));
+        }
+        assert_eq!(
+            LeaseAnswer::default().read(&request),
+            Err(Failure::Lost),
+            "of an answer without anything, nothing is known"
+        );
+    }
+}
