@@ -61,7 +61,7 @@ impl Store {
                     .map(Some)
                     .map_err(wrong);
             }
-            ([url], None, false) if url.starts_with("http") => Fleet::server(url),
+            ([url], None, false) if is_server(url) => Fleet::server(url),
             ([url], None, false) => Fleet::redis(url),
             _ => {
                 return Err(Refusal::usage(
@@ -76,6 +76,13 @@ impl Store {
         };
         builder.open().map(Some).map_err(wrong)
     }
+}
+
+/// Returns whether this is the address of another decision server.
+fn is_server(url: &str) -> bool {
+    ["http://", "https://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
 }
 
 fn wrong(error: FleetError) -> Refusal {
