@@ -17,7 +17,7 @@ const FEW: usize = 1_000;
 /// A store that is full is looked through for paid debts this often.
 const LOOKED_THROUGH_US: u64 = 1_000_000;
 
-/// A store in this process: of a decision server, and for tests of several processes and of outages.
+/// A store in this process, for a decision server and for tests of outages.
 ///
 /// It decides exactly as Redis or Valkey with the script does. [`Fleet::local`](crate::Fleet::local) is enough for one process without
 /// outages.
@@ -88,7 +88,7 @@ impl LocalStore {
         self
     }
 
-    /// Sets how many records the store keeps at most (default: as many as there is memory for).
+    /// Sets how many records the store keeps at most (default: no bound).
     ///
     /// A record is a limit, or a key of one, that is not fully refilled. It takes about 500 bytes. Requests for more records are refused as
     /// by a store whose memory is full: processes decide them alone.

@@ -332,11 +332,12 @@ impl DecideLimits {
         let throttle = Arc::clone(&self.throttle);
         let before = Before::Limits(self);
         let limits = Self::compile(config, &self.time, self.store.as_ref(), throttle, &before)?;
+        if let Err(problem) = limits.set_stored_quotas() {
+            // Those of before were kept until now.
+            let _ = self.set_stored_quotas();
+            return Err(problem);
+        }
         for rule in limits.rules() {
-            if let Some(stored) = rule.stored() {
-                // Compiling has tried it under another name.
-                let _ = stored.set_quota();
-            }
             let Some(before) = self.rule_of(&rule.id) else {
                 continue;
             };
@@ -349,6 +350,20 @@ impl DecideLimits {
             }
         }
         Ok(limits)
+    }
+
+    /// Replaces the quotas of all limits in a store.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Problem`] if one cannot be kept. Compiling has tried it under another name, but a program that shares the fleet may have
+    /// a limit of this name.
+    fn set_stored_quotas(&self) -> Result<(), Problem> {
+        for rule in self.rules() {
+            let set = rule.stored().map(Stored::set_quota).transpose();
+            set.map_err(|error| Problem::new(&rule.id, None, error.to_string()))?;
+        }
+        Ok(())
     }
 
     fn compile(
