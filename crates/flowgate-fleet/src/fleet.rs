@@ -28,6 +28,8 @@ use std::thread;
 use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::mpsc;
+use tracing::field::Empty;
+use tracing::{Instrument, debug_span};
 
 /// The limits that several processes share, in one store.
 ///
@@ -599,8 +601,15 @@ async fn serve(
             continue;
         }
         let (link, again) = (Arc::clone(&link), again.clone());
+        let span = debug_span!("write", requests = requests.len(), failed = Empty);
         tokio::spawn(async move {
-            let mut outcomes = link.call(&requests).await.into_iter();
+            let outcomes = link.call(&requests).instrument(span.clone()).await;
+            span.record(
+                "failed",
+                outcomes.iter().filter(|outcome| outcome.is_err()).count(),
+            );
+            drop(span);
+            let mut outcomes = outcomes.into_iter();
             for who in asking {
                 let (limit, record, askers) = match who {
                     Asking::Strict(limit, record, askers) => (limit, record, askers),
@@ -826,5 +835,86 @@ impl fmt::Debug for Fleet {
             .field("state", &self.0.link.state())
             .field("nodes", &self.0.nodes)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use super::*;
+    use flowgate::ManualClock;
+    use std::fmt::{Debug, Write};
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id};
+    use tracing::{Event, Metadata, Subscriber};
+
+    /// The fields of all spans of this process.
+    static SPANS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    struct Spans;
+
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            write!(self.0, " {field}={value:?}").expect("a string takes it");
+        }
+    }
+
+    impl Subscriber for Spans {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.is_span()
+        }
+
+        fn new_span(&self, span: &Attributes<'_>) -> Id {
+            let mut fields = Fields(span.metadata().name().to_owned());
+            span.record(&mut fields);
+            let mut spans = SPANS.lock().expect("unharmed");
+            spans.push(fields.0);
+            Id::from_u64(spans.len() as u64)
+        }
+
+        fn record(&self, id: &Id, values: &tracing::span::Record<'_>) {
+            let mut fields = Fields(String::new());
+            values.record(&mut fields);
+            SPANS.lock().expect("unharmed")[id.into_u64() as usize - 1] += &fields.0;
+        }
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {}
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn each_write_to_the_store_has_a_span_without_names() {
+        tracing::subscriber::set_global_default(Spans).expect("the only one");
+        let store = LocalStore::new(ManualClock::new());
+        let fleet = store.fleet().open().expect("a fleet");
+        let terms = Terms::of("1/s".parse().expect("a quota")).expect("it is exact");
+        let write = |requests: usize| {
+            let look = Request::Take(Call {
+                record: Record::of("api", b""),
+                terms,
+                seen: Seen::default(),
+                runs: Vec::new(),
+            });
+            let (tell, told) = channel();
+            let tell = Box::new(move |outcomes| drop(tell.send(outcomes)));
+            fleet.announce(Announced::Passed(vec![look; requests], tell));
+            told.recv().expect("an answer").len()
+        };
+        assert_eq!(write(57), 57);
+        store.stop();
+        assert_eq!(write(58), 58);
+        // No other test writes as many.
+        let spans = SPANS.lock().expect("unharmed");
+        for expected in ["write requests=57 failed=0", "write requests=58 failed=58"] {
+            assert!(spans.iter().any(|span| span == expected), "{spans:?}");
+        }
     }
 }
