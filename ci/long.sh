@@ -38,6 +38,8 @@ everything() {
     # The worst of 20 seeds: fairness, calls, utilization and losses of leases.
     step 30 leases env FLOWGATE_LEASER_NODES=2,4,8,16,64 FLOWGATE_LEASER_SEEDS=20 \
         cargo test --profile testrelease --locked -p flowgate-fleet --lib leaser::goals
+    # Two Envoys that decide by their parts of a limit, for a minute.
+    step 10 envoys env FLOWGATE_LONG=1 cargo test --locked -p flowgate-server --test it -- --ignored envoy::c1
     step 30 growth ci/growth.sh
     steps_passed
 }

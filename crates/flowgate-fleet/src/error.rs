@@ -17,6 +17,15 @@ use std::time::Duration;
 pub enum FleetError {
     /// The address of the store cannot be read.
     Address(redis::RedisError),
+    /// The address of a decision server cannot be read, for this reason.
+    Server(String),
+    /// A decision server refuses this limit: it has none of this name, or another quota.
+    Refused {
+        /// The name of the limit.
+        name: String,
+        /// The server's reason, and what to do.
+        why: String,
+    },
     /// There is no address of a sentinel, or of a server of a cluster.
     NoAddress,
     /// An address with TLS, without the feature `tls` of this crate.
@@ -85,6 +94,13 @@ impl fmt::Display for FleetError {
                 f,
                 "the address of the store cannot be read: {error}; write redis://HOST:PORT"
             ),
+            Self::Server(why) => write!(
+                f,
+                "the address of the server cannot be read: {why}; write http://HOST:PORT, or https://"
+            ),
+            Self::Refused { name, why } => {
+                write!(f, "the limit `{name}` is refused: {why}")
+            }
             Self::NoAddress => f.write_str("there is no address: give that of at least one server"),
             Self::NoTls => f.write_str(
                 "TLS is a feature of this crate: `cargo add flowgate-fleet --features tls`",

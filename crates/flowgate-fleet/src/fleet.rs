@@ -1,5 +1,7 @@
 use crate::all::Together;
 use crate::busy::{BUSY, Leasing};
+#[cfg(feature = "server")]
+use crate::call::{Call, Seen};
 use crate::call::{Failure, Reply, Request};
 use crate::cut_off::Alone;
 use crate::leased::{Filling, FleetLeased};
@@ -26,6 +28,8 @@ use std::thread;
 use std::time::Duration;
 use tokio::runtime;
 use tokio::sync::mpsc;
+use tracing::field::Empty;
+use tracing::{Instrument, debug_span};
 
 /// The limits that several processes share, in one store.
 ///
@@ -51,7 +55,13 @@ pub(crate) enum Announced {
     Strict(Arc<Strict>, Record),
     Leased(Arc<Filling>),
     All(Box<Together>),
+    /// Requests that are passed on, and who is told what became of each.
+    #[cfg(feature = "server")]
+    Passed(Vec<Request>, Told),
 }
+
+#[cfg(feature = "server")]
+type Told = Box<dyn FnOnce(Vec<Outcome>) + Send>;
 
 /// A call that is in flight, and who is answered.
 enum Asking {
@@ -59,6 +69,8 @@ enum Asking {
     Leased(Arc<Filling>, Timestamp),
     /// With the number of its calls.
     All(Box<Together>, usize),
+    #[cfg(feature = "server")]
+    Passed(usize, Told),
 }
 
 /// Settings of a [`Fleet`].
@@ -156,6 +168,33 @@ impl Fleet {
         servers: impl IntoIterator<Item = A>,
     ) -> Result<FleetBuilder, FleetError> {
         Target::cluster(servers).map(FleetBuilder::new)
+    }
+
+    /// Returns a builder for a fleet whose limits are those of a decision server, `flowgate decide`.
+    ///
+    /// `url` is `http://[:TOKEN@]HOST[:PORT]`, or `https://` with the feature `tls`. It is the address of the server's gRPC door, whose port
+    /// is 8081 unless it is given. A name of a limit is an id of the server's configuration, such as `api.user`. The server has the same
+    /// quota, and keeps its limits in a store: `--store local`, or a store that several servers share.
+    ///
+    /// ```
+    /// use flowgate_fleet::Fleet;
+    ///
+    /// let fleet = Fleet::server("http://10.0.0.5:8081")?.nodes(8);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`FleetError::Server`] if `url` is none of a server;
+    /// - [`FleetError::NoTls`] if it begins with `https://`, without the feature `tls`.
+    ///
+    /// It does not connect. Once there is a connection, `build()` of a limit returns [`FleetError::Refused`] if the server has no such
+    /// limit, or has it with another quota. Without a connection, `build()` does not wait. What the server refuses later is decided as if the
+    /// server were away, and the reason is logged.
+    #[cfg(feature = "server")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "server")))]
+    pub fn server(url: &str) -> Result<FleetBuilder, FleetError> {
+        Target::server(url).map(FleetBuilder::new)
     }
 
     /// Returns a builder for a fleet whose limits are kept in this process.
@@ -311,7 +350,53 @@ impl Fleet {
     }
 }
 
+#[cfg(feature = "server")]
+impl Fleet {
+    pub(crate) fn is_up(&self) -> bool {
+        self.0.is_up()
+    }
+
+    pub(crate) fn announce(&self, announced: Announced) {
+        self.0.announce(announced);
+    }
+}
+
 impl Shared {
+    /// Asks a decision server whether it has this limit, if there is a connection.
+    ///
+    /// # Errors
+    ///
+    /// It refuses.
+    #[cfg(feature = "server")]
+    pub(crate) fn confirm(&self, name: &str, terms: Terms) -> Result<(), FleetError> {
+        if !self.link.has_own_limits() || !self.is_up() {
+            return Ok(());
+        }
+        let look = Request::Take(Call {
+            record: Record::of(name, b""),
+            terms,
+            seen: Seen::default(),
+            runs: Vec::new(),
+        });
+        let (tell, told) = std::sync::mpsc::channel();
+        let tell = Box::new(move |outcomes| drop(tell.send(outcomes)));
+        self.announce(Announced::Passed(vec![look], tell));
+        // A call ends within the time-out.
+        let outcomes = told.recv_timeout(2 * self.timeout).unwrap_or_default();
+        match outcomes.into_iter().next() {
+            Some(Err(Failure::Refused(why))) => Err(FleetError::Refused {
+                name: name.to_owned(),
+                why,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(not(feature = "server"))]
+    pub(crate) fn confirm(&self, _name: &str, _terms: Terms) -> Result<(), FleetError> {
+        Ok(())
+    }
+
     pub(crate) fn is_down(&self) -> bool {
         self.link.state() == LinkState::Down
     }
@@ -502,6 +587,12 @@ async fn serve(
                     asking.push(Asking::All(together, requests.len() - before));
                     continue;
                 }
+                #[cfg(feature = "server")]
+                Announced::Passed(mut passed, told) => {
+                    asking.push(Asking::Passed(passed.len(), told));
+                    requests.append(&mut passed);
+                    continue;
+                }
             };
             requests.push(Request::Take(call));
             asking.push(who);
@@ -510,8 +601,15 @@ async fn serve(
             continue;
         }
         let (link, again) = (Arc::clone(&link), again.clone());
+        let span = debug_span!("write", requests = requests.len(), failed = Empty);
         tokio::spawn(async move {
-            let mut outcomes = link.call(&requests).await.into_iter();
+            let outcomes = link.call(&requests).instrument(span.clone()).await;
+            span.record(
+                "failed",
+                outcomes.iter().filter(|outcome| outcome.is_err()).count(),
+            );
+            drop(span);
+            let mut outcomes = outcomes.into_iter();
             let mut next = Vec::new();
             for who in asking {
                 let (limit, record, askers) = match who {
@@ -522,6 +620,11 @@ async fn serve(
                     }
                     Asking::All(together, calls) => {
                         together.answer(outcomes.by_ref().take(calls).collect());
+                        continue;
+                    }
+                    #[cfg(feature = "server")]
+                    Asking::Passed(requests, told) => {
+                        told(outcomes.by_ref().take(requests).collect());
                         continue;
                     }
                 };
@@ -597,6 +700,7 @@ impl<L> FleetLimitBuilder<'_, L> {
     pub(crate) fn strict(self) -> Result<Question, FleetError> {
         let shared = &self.fleet.0;
         let (alone, terms) = self.decided()?;
+        shared.confirm(&self.name, terms)?;
         let clock = shared.clock.clone();
         let mut strict = Strict::new(self.quota, terms, clock, alone, self.capacity);
         if let Some(overshoot) = self.overshoot {
@@ -647,7 +751,8 @@ impl<'a> FleetLimitBuilder<'a, FleetLimit> {
     /// - [`FleetError::Share`] if the share of this process is none, or more than everything;
     /// - [`FleetError::Quota`] and [`FleetError::Keys`] if no limiter can keep that share;
     /// - [`FleetError::Burst`] if the store cannot count the burst exactly;
-    /// - [`FleetError::OtherQuota`] if a limit of this name is in use in this fleet, with another quota.
+    /// - [`FleetError::OtherQuota`] if a limit of this name is in use in this fleet, with another quota;
+    /// - [`FleetError::Refused`] if a [decision server](Fleet::server) has no such limit, or another quota.
     pub fn build(self) -> Result<FleetLimit, FleetError> {
         self.strict().map(FleetLimit)
     }
@@ -665,6 +770,7 @@ impl FleetLimitBuilder<'_, FleetLeased> {
     pub fn build(self) -> Result<FleetLeased, FleetError> {
         let shared = &self.fleet.0;
         let (alone, terms) = self.decided()?;
+        shared.confirm(&self.name, terms)?;
         let lender = shared.lender(self.overshoot.unwrap_or(Overshoot::none()));
         let lending = lender.lending(self.quota, terms)?;
         let leased = Leased::builder(lending.most).clock(shared.clock.clone());
@@ -739,5 +845,86 @@ impl fmt::Debug for Fleet {
             .field("state", &self.0.link.state())
             .field("nodes", &self.0.nodes)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use super::*;
+    use flowgate::ManualClock;
+    use std::fmt::{Debug, Write};
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id};
+    use tracing::{Event, Metadata, Subscriber};
+
+    /// The fields of all spans of this process.
+    static SPANS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    struct Spans;
+
+    struct Fields(String);
+
+    impl Visit for Fields {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            write!(self.0, " {field}={value:?}").expect("a string takes it");
+        }
+    }
+
+    impl Subscriber for Spans {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            metadata.is_span()
+        }
+
+        fn new_span(&self, span: &Attributes<'_>) -> Id {
+            let mut fields = Fields(span.metadata().name().to_owned());
+            span.record(&mut fields);
+            let mut spans = SPANS.lock().expect("unharmed");
+            spans.push(fields.0);
+            Id::from_u64(spans.len() as u64)
+        }
+
+        fn record(&self, id: &Id, values: &tracing::span::Record<'_>) {
+            let mut fields = Fields(String::new());
+            values.record(&mut fields);
+            SPANS.lock().expect("unharmed")[id.into_u64() as usize - 1] += &fields.0;
+        }
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {}
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn each_write_to_the_store_has_a_span_without_names() {
+        tracing::subscriber::set_global_default(Spans).expect("the only one");
+        let store = LocalStore::new(ManualClock::new());
+        let fleet = store.fleet().open().expect("a fleet");
+        let terms = Terms::of("1/s".parse().expect("a quota")).expect("it is exact");
+        let write = |requests: usize| {
+            let look = Request::Take(Call {
+                record: Record::of("api", b""),
+                terms,
+                seen: Seen::default(),
+                runs: Vec::new(),
+            });
+            let (tell, told) = channel();
+            let tell = Box::new(move |outcomes| drop(tell.send(outcomes)));
+            fleet.announce(Announced::Passed(vec![look; requests], tell));
+            told.recv().expect("an answer").len()
+        };
+        assert_eq!(write(57), 57);
+        store.stop();
+        assert_eq!(write(58), 58);
+        // No other test writes as many.
+        let spans = SPANS.lock().expect("unharmed");
+        for expected in ["write requests=57 failed=0", "write requests=58 failed=58"] {
+            assert!(spans.iter().any(|span| span == expected), "{spans:?}");
+        }
     }
 }

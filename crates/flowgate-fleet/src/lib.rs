@@ -86,7 +86,8 @@
 //! | feature | adds |
 //! |---|---|
 //! | `metrics` | `FleetMetrics`, for the facade of the crate `metrics` |
-//! | `tls` | addresses that begin with `rediss://`, by rustls |
+//! | `server` | `Fleet::server`, for limits of a decision server |
+//! | `tls` | addresses that begin with `rediss://` or `https://`, by rustls |
 //!
 //! Certificates are the system's, or those of `FleetBuilder::certificate_authorities`. For OpenTelemetry, `register_fleet_metrics` of
 //! flowgate-otel does the same as `FleetMetrics`.
@@ -118,6 +119,8 @@ mod node;
 mod overshoot;
 mod record;
 mod redis;
+#[cfg(feature = "server")]
+mod remote;
 #[cfg(test)]
 mod script;
 mod sentinel;
@@ -143,6 +146,9 @@ pub use local::LocalStore;
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub use metrics::FleetMetrics;
 pub use overshoot::Overshoot;
+#[cfg(feature = "server")]
+#[doc(hidden)]
+pub use remote::{LEASE_METHOD, LeaseAnswers, LeaseRequests};
 pub use view::{FleetBound, FleetCounts, FleetStanding, FleetView};
 pub use window_builder::FleetWindowBuilder;
 

@@ -158,9 +158,14 @@ impl FleetKeyed {
     /// Returns a handle for `key`. Asking it does not hash the key again.
     pub fn with(&self, key: impl AsRef<[u8]>) -> FleetKey {
         FleetKey(Question {
-            record: Record::of(&self.question.name, key.as_ref()),
+            record: self.record(key.as_ref()),
             ..self.question.clone()
         })
+    }
+
+    pub(crate) fn record(&self, key: &[u8]) -> Record {
+        let Question { record, name, .. } = &self.question;
+        record.with_key(name, key)
     }
 
     /// Returns the quota of each key that this process states.
@@ -189,7 +194,7 @@ impl FleetKeyed {
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     pub fn standing(&self, key: impl AsRef<[u8]>) -> FleetStanding {
-        let record = Record::of(&self.question.name, key.as_ref());
+        let record = self.record(key.as_ref());
         self.question.strict.standing(record)
     }
 

@@ -82,6 +82,15 @@ impl Link {
         }
     }
 
+    /// Returns whether the store decides which limits there are.
+    #[cfg(feature = "server")]
+    pub(crate) fn has_own_limits(&self) -> bool {
+        match &self.way {
+            Way::One(node) => matches!(node.store(), crate::store::Store::Server(_)),
+            Way::Cluster(_) => false,
+        }
+    }
+
     /// Returns a number for each place of records. A script takes only from records of one place.
     pub(crate) fn place(&self, record: Record) -> usize {
         match &self.way {

@@ -4,17 +4,20 @@ use crate::call::{Call, Failure, Reply, Request};
 use crate::kept::{Foreign, Kept};
 use crate::record::Record;
 use crate::redis::{Answer, Unanswered, foreign};
-use flowgate::Clock;
+use flowgate::{Clock, Timestamp};
 use redis::{ErrorKind, RedisResult};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Records of paid debts are removed when there are twice as many records as after the last time, and at least this many.
 const FEW: usize = 1_000;
+/// A store that is full is looked through for paid debts this often.
+const LOOKED_THROUGH_US: u64 = 1_000_000;
 
-/// A store in this process, for tests of several processes and of outages.
+/// A store in this process, for a decision server and for tests of outages.
 ///
 /// It decides exactly as Redis or Valkey with the script does. [`Fleet::local`](crate::Fleet::local) is enough for one process without
 /// outages.
@@ -41,6 +44,9 @@ const FEW: usize = 1_000;
 #[derive(Clone)]
 pub struct LocalStore {
     clock: Clock,
+    /// The Unix time at the origin of the clock.
+    origin: Duration,
+    most_records: usize,
     records: Arc<Mutex<Records>>,
     is_stopped: Arc<AtomicBool>,
 }
@@ -50,6 +56,8 @@ struct Records {
     kept: HashMap<Record, Kept>,
     /// How many there were after the paid ones were removed.
     unpaid: usize,
+    /// It was full, and is not looked through again before this.
+    full_until_us: u64,
 }
 
 impl LocalStore {
@@ -59,9 +67,46 @@ impl LocalStore {
     pub fn new(clock: impl Into<Clock>) -> Self {
         Self {
             clock: clock.into(),
+            origin: Duration::ZERO,
+            most_records: usize::MAX,
             records: Arc::default(),
             is_stopped: Arc::default(),
         }
+    }
+
+    /// Aligns windows to Unix time, as Redis does. Otherwise, they are aligned to the origin of the store's clock.
+    ///
+    /// The system's wall clock is read once, now. If it is set later, that changes nothing.
+    #[must_use]
+    pub fn align_to_wall(mut self) -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        let passed = self
+            .clock
+            .now()
+            .saturating_duration_since(Timestamp::ORIGIN);
+        self.origin = unix.unwrap_or_default().saturating_sub(passed);
+        self
+    }
+
+    /// Sets how many records the store keeps at most (default: no bound).
+    ///
+    /// A record is a limit, or a key of one, that is not fully refilled. It takes about 500 bytes. Requests for more records are refused as
+    /// by a store whose memory is full: processes decide them alone.
+    ///
+    /// ```
+    /// use flowgate_fleet::{CutOff, LocalStore};
+    ///
+    /// let fleet = LocalStore::new(flowgate::Clock::system()).capacity(1).fleet().open()?;
+    /// let users = fleet.keyed("user", "2/day".parse()?).when_cut_off(CutOff::Deny).build()?;
+    /// assert!(users.ask("alice").block().is_ok());
+    /// assert!(users.ask("bob").block().unwrap_err().is_outage());
+    /// assert!(users.ask("alice").block().is_ok());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn capacity(mut self, records: usize) -> Self {
+        self.most_records = records;
+        self
     }
 
     /// Returns a builder for a fleet whose limits are kept in this store.
@@ -110,8 +155,12 @@ impl LocalStore {
 
     /// Carries out a request. Returns a reply for each record.
     pub(crate) fn answer(&self, request: &Request) -> Answer {
-        let now_us = self.clock.now().as_nanos() / 1_000;
+        let now_us = self.clock.now().as_nanos() / 1_000 + self.origin.as_micros() as u64;
         let mut records = self.records();
+        if !records.has_room(request, now_us, self.most_records) {
+            let why = format!("it keeps {} records, and no more", self.most_records);
+            return Err(Unanswered::Failed(Failure::Refused(why)));
+        }
         match request {
             Request::Take(call) => {
                 let stored = records.get(call.record);
@@ -151,6 +200,31 @@ impl Records {
         self.kept.get(&record).copied()
     }
 
+    /// Returns whether there is room for what the request may add.
+    fn has_room(&mut self, request: &Request, now_us: u64, most: usize) -> bool {
+        let is_new = |record: Record| !self.kept.contains_key(&record);
+        let more = match request {
+            Request::Take(call) => usize::from(is_new(call.record)),
+            Request::TakeAll(calls) => calls.iter().filter(|call| is_new(call.record)).count(),
+            Request::GiveBack(_) => 0,
+        };
+        if more == 0 || self.kept.len() + more <= most {
+            return true;
+        }
+        // Looking through all of them for each request would be too much.
+        if now_us < self.full_until_us {
+            return false;
+        }
+        self.remove_paid(now_us);
+        self.full_until_us = now_us + LOOKED_THROUGH_US;
+        self.kept.len() + more <= most
+    }
+
+    fn remove_paid(&mut self, now_us: u64) {
+        self.kept.retain(|_, kept| !kept.is_paid(now_us));
+        self.unpaid = self.kept.len();
+    }
+
     fn bucket(&self, record: Record) -> Result<Option<Bucket>, Unanswered> {
         match self.get(record) {
             None => Ok(None),
@@ -165,8 +239,7 @@ impl Records {
             self.kept.insert(record, kept);
         }
         if self.kept.len() > 2 * self.unpaid.max(FEW) {
-            self.kept.retain(|_, kept| !kept.is_paid(now_us));
-            self.unpaid = self.kept.len();
+            self.remove_paid(now_us);
         }
         reply
     }
@@ -184,7 +257,6 @@ mod tests {
     use crate::call::{Run, Seen};
     use crate::terms::Terms;
     use flowgate::ManualClock;
-    use std::time::Duration;
 
     #[test]
     fn records_of_paid_debts_do_not_pile_up() {
@@ -204,5 +276,28 @@ mod tests {
         }
         // 1,000 keys have debt at a time.
         assert!(local.records.lock().expect("unharmed").kept.len() <= 2 * 1_002);
+    }
+
+    #[test]
+    fn a_full_store_refuses_new_records_until_old_ones_are_paid() {
+        let time = ManualClock::new();
+        let local = LocalStore::new(&time).capacity(2);
+        let terms = Terms::of("1/s".parse().expect("a quota")).expect("it is exact");
+        let take = |key: u8| {
+            let call = Call {
+                record: Record::of("keys", &[key]),
+                terms,
+                seen: Seen::default(),
+                runs: vec![Run::of(1, 1)],
+            };
+            local
+                .answer(&Request::Take(call))
+                .map(|replies| replies[0].taken[0])
+        };
+        assert_eq!((take(0), take(1)), (Ok(1), Ok(1)));
+        assert!(take(2).is_err());
+        assert_eq!(take(0), Ok(0));
+        time.advance(Duration::from_secs(1));
+        assert_eq!(take(2), Ok(1));
     }
 }

@@ -176,7 +176,7 @@ impl Known {
 }
 
 /// Returns a limit as a program states it.
-fn describe(kind: Kind, quota: Quota) -> String {
+pub(crate) fn describe(kind: Kind, quota: Quota) -> String {
     match kind {
         Kind::Bucket => format!("the quota {quota}"),
         Kind::Window => format!("windows of {quota}"),

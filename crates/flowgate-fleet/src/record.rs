@@ -7,29 +7,65 @@ use std::hash::Hasher;
 /// Both texts are hashed with their lengths, so that no two pairs are joined to the same text. The hash spreads the records over the
 /// slots of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Record([u64; 2]);
+pub(crate) struct Record {
+    key: [u64; 2],
+    /// A hash of the limit's name, by which a decision server finds it.
+    limit: u64,
+}
 
 impl Record {
     pub(crate) fn of(limit: &str, key: &[u8]) -> Self {
+        let mut name = SipHasher24::new();
+        name.write(limit.as_bytes());
+        let of_limit = Self {
+            key: [0; 2],
+            limit: name.finish128().h1,
+        };
+        of_limit.with_key(limit, key)
+    }
+
+    /// Returns the record of another key of this limit, whose name is `limit`.
+    pub(crate) fn with_key(self, limit: &str, key: &[u8]) -> Self {
         let mut hasher = SipHasher24::new();
         for part in [limit.as_bytes(), key] {
             hasher.write(&(part.len() as u64).to_le_bytes());
             hasher.write(part);
         }
         let hash = hasher.finish128();
-        Self([hash.h1, hash.h2])
+        Self {
+            key: [hash.h1, hash.h2],
+            ..self
+        }
+    }
+
+    /// Returns a record from its parts, as another process has named it.
+    #[cfg(feature = "server")]
+    pub(crate) fn from_parts(key: [u64; 2], limit: u64) -> Self {
+        Self { key, limit }
+    }
+
+    /// Returns the hash of the names of the limit and the key.
+    #[cfg(feature = "server")]
+    pub(crate) fn key(self) -> [u64; 2] {
+        self.key
+    }
+
+    /// Returns the hash of the limit's name.
+    #[cfg(feature = "server")]
+    pub(crate) fn limit(self) -> u64 {
+        self.limit
     }
 
     /// Returns one of `n` numbers, each as often as the others.
     pub(crate) fn spread(self, n: usize) -> usize {
-        (self.0[0] % n as u64) as usize
+        (self.key[0] % n as u64) as usize
     }
 }
 
 /// The name in the store. The prefix is the version of the record's format.
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [high, low] = self.0;
+        let [high, low] = self.key;
         write!(f, "fg1:{high:016x}{low:016x}")
     }
 }

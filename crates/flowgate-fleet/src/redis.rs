@@ -188,11 +188,15 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
+    #[cfg(feature = "tls")]
+    pub(crate) fn is_given(&self) -> bool {
+        self.authorities.is_some() || self.client.is_some()
+    }
+
     /// Returns an error if there are authorities, and they are no certificates, or if no address is one with TLS.
     #[cfg(feature = "tls")]
     pub(crate) fn check(&self, addresses: &[&ConnectionInfo]) -> RedisResult<()> {
-        let is_given = self.authorities.is_some() || self.client.is_some();
-        if is_given && !addresses.iter().any(|info| is_tls(info)) {
+        if self.is_given() && !addresses.iter().any(|info| is_tls(info)) {
             return Err(error(
                 "the address is one without TLS; write rediss://HOST:PORT",
             ));
@@ -395,6 +399,7 @@ impl Request {
                 count,
                 period,
                 burst,
+                ..
             } = call.terms;
             let of_kind = match kind {
                 Kind::Bucket => [count, period, burst],

@@ -2,6 +2,8 @@ use crate::FleetError;
 use crate::call::Request;
 use crate::local::LocalStore;
 use crate::redis::{self, Address, Answer, Tls};
+#[cfg(feature = "server")]
+use crate::remote::{self, Server};
 use crate::sentinel::Sentinels;
 use ::redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult};
 use flowgate::Clock;
@@ -27,6 +29,8 @@ pub(crate) enum Target {
         primary: ConnectionInfo,
     },
     Cluster(Vec<ConnectionInfo>),
+    #[cfg(feature = "server")]
+    Server(Box<Server>),
 }
 
 impl Target {
@@ -61,10 +65,17 @@ impl Target {
         all(servers).map(Self::Cluster)
     }
 
+    #[cfg(feature = "server")]
+    pub(crate) fn server(url: &str) -> Result<Self, FleetError> {
+        Server::parse(url).map(Box::new).map(Self::Server)
+    }
+
     #[cfg(feature = "tls")]
     fn addresses(&self) -> Vec<&ConnectionInfo> {
         match self {
             Self::Local(_) => Vec::new(),
+            #[cfg(feature = "server")]
+            Self::Server(_) => Vec::new(),
             Self::Redis(info) => vec![info],
             Self::Sentinel {
                 sentinels, primary, ..
@@ -73,10 +84,20 @@ impl Target {
         }
     }
 
+    #[cfg(feature = "tls")]
+    fn is_server(&self) -> bool {
+        #[cfg(feature = "server")]
+        return matches!(self, Self::Server(_));
+        #[cfg(not(feature = "server"))]
+        false
+    }
+
     /// Returns an error if the certificates cannot be used. Nothing else is left to fail.
     pub(crate) fn open(self, tls: &Tls, clock: &Clock) -> RedisResult<Place> {
         #[cfg(feature = "tls")]
-        tls.check(&self.addresses())?;
+        if !self.is_server() {
+            tls.check(&self.addresses())?;
+        }
         let store = match self {
             Self::Local(store) => {
                 Store::Local(store.unwrap_or_else(|| LocalStore::new(clock.clone())))
@@ -94,6 +115,8 @@ impl Target {
                 let seeds = servers.into_iter().map(|info| Address::new(info, tls));
                 return seeds.collect::<RedisResult<_>>().map(Place::Cluster);
             }
+            #[cfg(feature = "server")]
+            Self::Server(server) => Store::Server(Box::new(server.with_tls(tls)?)),
         };
         Ok(Place::One(Box::new(store)))
     }
@@ -131,6 +154,8 @@ pub(crate) enum Store {
     Redis(Address),
     Sentinel(Sentinels),
     Local(LocalStore),
+    #[cfg(feature = "server")]
+    Server(Box<Server>),
     #[cfg(test)]
     Double(double::Double),
 }
@@ -140,6 +165,8 @@ pub(crate) enum Store {
 pub(crate) enum Connection {
     Redis(redis::Connection),
     Local(LocalStore),
+    #[cfg(feature = "server")]
+    Server(remote::Connection),
     #[cfg(test)]
     Double(double::Double),
 }
@@ -154,6 +181,8 @@ impl Store {
                 local.reach()?;
                 Connection::Local(local.clone())
             }
+            #[cfg(feature = "server")]
+            Self::Server(server) => Connection::Server(server.connect().await?),
             #[cfg(test)]
             Self::Double(double) => Connection::Double(double.clone()),
         })
@@ -169,17 +198,25 @@ impl Store {
         connection: &Connection,
         timeout: Duration,
     ) -> Result<(), String> {
-        let Connection::Redis(connection) = connection else {
-            return future::pending().await;
+        let is_there = |pong: Result<RedisResult<()>, _>| match pong {
+            Ok(pong) => pong.map_err(|error| error.to_string()),
+            Err(_) => Err("it took too long".to_owned()),
         };
-        let _ = time::timeout(CHECK, connection.changed()).await;
-        match time::timeout(timeout, connection.ping()).await {
-            Ok(pong) => pong.map_err(|error| error.to_string())?,
-            Err(_) => return Err("it took too long".to_owned()),
-        }
-        match self {
-            Self::Sentinel(sentinels) => sentinels.confirm(connection, timeout).await,
-            _ => Ok(()),
+        match connection {
+            Connection::Redis(connection) => {
+                let _ = time::timeout(CHECK, connection.changed()).await;
+                is_there(time::timeout(timeout, connection.ping()).await)?;
+                match self {
+                    Self::Sentinel(sentinels) => sentinels.confirm(connection, timeout).await,
+                    _ => Ok(()),
+                }
+            }
+            #[cfg(feature = "server")]
+            Connection::Server(connection) => {
+                let _ = time::timeout(CHECK, connection.ended()).await;
+                is_there(time::timeout(timeout, connection.ping()).await)
+            }
+            _ => future::pending().await,
         }
     }
 }
@@ -197,6 +234,8 @@ impl Connection {
     ) -> RedisResult<Vec<Answer>> {
         match self {
             Self::Redis(connection) => connection.call(requests, asking).await,
+            #[cfg(feature = "server")]
+            Self::Server(connection) => connection.call(requests).await,
             Self::Local(local) => {
                 local.reach()?;
                 Ok(requests
@@ -215,6 +254,8 @@ impl fmt::Display for Store {
         match self {
             Self::Redis(address) => write!(f, "the store {address}"),
             Self::Sentinel(sentinels) => write!(f, "the store {sentinels}"),
+            #[cfg(feature = "server")]
+            Self::Server(server) => write!(f, "the decision server {server}"),
             _ => f.write_str("the store"),
         }
     }

@@ -72,6 +72,8 @@ pub(crate) struct Strict {
 struct Stated {
     quota: Quota,
     terms: Terms,
+    /// The terms of the quota that this one has replaced.
+    before: Option<Terms>,
     /// The terms of the leases of busy keys.
     lending: Option<Arc<Lending>>,
     most_lent: Option<MostLent>,
@@ -159,6 +161,7 @@ impl Strict {
             stated: RwLock::new(Stated {
                 quota,
                 terms,
+                before: None,
                 lending: None,
                 most_lent: None,
                 most_burst,
@@ -204,6 +207,14 @@ impl Strict {
         self.stated().quota
     }
 
+    /// Returns whether another process may state these terms: they are of the quota, or of the one before.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_stated(&self, terms: &Terms) -> bool {
+        let stated = self.stated.read().unwrap_or_else(PoisonError::into_inner);
+        let is_before = |before: Terms| before.is_same_quota(terms);
+        stated.terms.is_same_quota(terms) || stated.before.is_some_and(is_before)
+    }
+
     /// # Errors
     ///
     /// The limit cannot have this quota.
@@ -231,6 +242,7 @@ impl Strict {
         self.alone
             .set_quota(kind, quota, &self.clock, self.capacity)?;
         let mut stated = self.stated.write().unwrap_or_else(PoisonError::into_inner);
+        stated.before = Some(stated.terms);
         (stated.quota, stated.terms) = (quota, terms);
         stated.most_burst = stated.most_burst.max(terms.burst);
         stated.fastest = stated.fastest.faster(terms);

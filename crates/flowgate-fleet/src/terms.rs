@@ -16,6 +16,8 @@ pub(crate) struct Terms {
     pub(crate) period: u64,
     /// Units of a full bucket, or of a window.
     pub(crate) burst: u64,
+    /// The same by the quota, if a call states another burst.
+    pub(crate) quota_burst: u64,
 }
 
 /// How a limit counts.
@@ -67,6 +69,7 @@ impl Terms {
             count: whole(count),
             period: whole(period),
             burst: whole(burst * scale),
+            quota_burst: whole(burst * scale),
         })
     }
 
@@ -90,6 +93,7 @@ impl Terms {
             count: units as u64,
             period: (nanos / 1_000) as u64,
             burst: units as u64,
+            quota_burst: units as u64,
         })
     }
 
@@ -119,6 +123,23 @@ impl Terms {
             true => other,
             false => self,
         }
+    }
+
+    /// Returns whether both are of one quota, whatever bursts their calls state.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_same_quota(&self, other: &Self) -> bool {
+        let of = |terms: &Self| (terms.kind, terms.count, terms.period, terms.quota_burst);
+        of(self) == of(other)
+    }
+
+    /// Returns the largest burst that a call may state, so that the store still counts exactly.
+    #[cfg(feature = "server")]
+    pub(crate) fn most_burst(&self) -> u64 {
+        let quota = Self {
+            burst: self.quota_burst,
+            ..*self
+        };
+        self.quota_burst + quota.room()
     }
 
     /// Returns by how many units a debt may exceed a full bucket, so that the store still counts it exactly.
@@ -172,6 +193,7 @@ mod tests {
                 count,
                 period,
                 burst,
+                quota_burst: burst,
             })
         };
         assert_eq!(terms("100000/s burst 10000"), of(1, 10, 10_000));

@@ -62,6 +62,12 @@ pub(crate) const MAX_QUOTA_STREAMS: usize = 1_000;
 pub(crate) const MAX_QUOTA_BUCKETS: usize = 1_000;
 /// The largest report of such a stream, in bytes. It has all buckets of an Envoy.
 pub(crate) const MAX_REPORT: usize = 256 << 10;
+/// The most processes that lease.
+pub(crate) const MAX_LEASE_STREAMS: u64 = 10_000;
+/// The largest message of such a process, in bytes. It has the calls of all its limits.
+pub(crate) const MAX_LEASE_MESSAGE: usize = 256 << 10;
+/// The most messages of such a process that are not answered. More are not read.
+pub(crate) const MAX_LEASE_CALLS: usize = 64;
 /// The most streams of an HTTP/2 connection.
 pub(crate) const MAX_STREAMS: u32 = 1024;
 /// The most bytes of answers that are kept before a client reads.

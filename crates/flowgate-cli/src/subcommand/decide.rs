@@ -37,6 +37,8 @@ Examples:
       In another terminal: redis-cli -p 6380 FG.ASK api.user alice
   flowgate decide limits.yaml --store redis://cache:6379 --nodes 4
       Share the limits with three other servers.
+  flowgate decide limits.yaml --store local
+      Lend the limits to programs that use Fleet::server of flowgate-fleet.
   flowgate decide limits.yaml --rls 8081 --http none --resp none
       For Envoy alone, whose cluster is 127.0.0.1:8081.
   flowgate decide limits.yaml --watch

@@ -104,6 +104,7 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
 struct Server {
     process: Ending,
     said: mpsc::Receiver<String>,
+    grpc: String,
     http: String,
     resp: String,
     admin: String,
@@ -116,7 +117,12 @@ impl Server {
     }
 
     fn with(file: &Path, more: &[&str]) -> Server {
-        let doors = ["--rls", "0", "--http", "0", "--resp", "0", "--admin", "0"];
+        Server::at("0", file, more)
+    }
+
+    /// With an address of the gRPC door.
+    fn at(grpc: &str, file: &Path, more: &[&str]) -> Server {
+        let doors = ["--rls", grpc, "--http", "0", "--resp", "0", "--admin", "0"];
         let arguments = [&["decide", file.to_str().unwrap()][..], &doors, more].concat();
         Server::of(flowgate(&arguments))
     }
@@ -140,6 +146,7 @@ impl Server {
         };
         Server {
             process,
+            grpc: after("gRPC on "),
             http: after("HTTP on "),
             resp: after("RESP "),
             admin: after("admin on "),
@@ -523,6 +530,59 @@ fn c1_servers_share_a_store_and_an_outage_is_not_a_refusal() {
     assert_eq!(statuses, ["200", "200", "503", "503"]);
 }
 
+/// Programs lease from a server that hangs, is killed and starts again, and from a second server that stands on it.
+#[cfg(all(unix, feature = "fleet"))]
+#[test]
+fn c1_programs_lease_from_a_server() {
+    use crate::support::signal;
+    use flowgate_fleet::{CutOff, Fleet};
+
+    let text = "{domain: api, descriptors: [{key: user, quota: 1000/day burst 10}]}";
+    let file = Limits::new("lends", text);
+    let mut server = Server::with(&file.0, &["--store", "local"]);
+    let url = format!("http://{}", server.grpc);
+    let on_it = Server::with(&file.0, &["--store", &url, "--nodes", "2"]);
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.build().unwrap();
+    let limits = [&url, &format!("http://{}", on_it.grpc)].map(|url| {
+        let fleet = Fleet::server(url).unwrap().open().unwrap();
+        runtime.block_on(fleet.ready());
+        let quota = "1000/day burst 10".parse().unwrap();
+        let limit = fleet.keyed("api.user", quota).when_cut_off(CutOff::Deny);
+        (limit.build().unwrap(), fleet)
+    });
+    let [(near, fleet), (far, _)] = &limits;
+    assert!(near.ask("a").n(3).block().is_ok());
+    assert!(far.ask("a").n(3).block().is_ok());
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:10\r\n:3\r\n"));
+    let refused = |denied: flowgate::Denied| !denied.is_outage();
+    assert!(far.ask("a").n(4).block().is_err_and(refused));
+
+    signal(server.process.0.id(), "-STOP");
+    for _ in 0..5 {
+        let denied = near.ask("a").block().unwrap_err();
+        assert!(denied.is_outage());
+    }
+    signal(server.process.0.id(), "-CONT");
+    runtime.block_on(fleet.ready());
+    // One of the five was sent, and may be carried out now.
+    let left = (0..4).filter(|_| near.ask("a").block().is_ok()).count();
+    assert!((2..=3).contains(&left), "{left}");
+
+    assert!(near.ask("b").n(9).block().is_ok());
+    signal(server.process.0.id(), "-KILL");
+    server.process.0.wait().unwrap();
+    let denied = near.ask("b").block().unwrap_err();
+    assert!(denied.is_outage());
+    let grpc = url.strip_prefix("http://").unwrap();
+    server = Server::at(grpc, &file.0, &["--store", "local"]);
+    runtime.block_on(fleet.ready());
+    // The server that has forgotten is reminded.
+    assert!(near.ask("b").block().is_ok());
+    let answer = exchange(&server.resp, "FG.ASK api.user b\r\nQUIT\r\n");
+    assert!(answer.starts_with("*5\r\n:1\r\n"), "{answer}");
+}
+
 #[test]
 fn a_store_that_cannot_be_used_is_told_in_one_line() {
     let file = Limits::new("no-store", GOOD);
@@ -533,7 +593,7 @@ fn a_store_that_cannot_be_used_is_told_in_one_line() {
         error
     };
     let url = "redis://127.0.0.1:1";
-    assert!(check(&["--store", "http://a"]).starts_with("flowgate: --store: "));
+    assert!(check(&["--store", "ftp://a"]).starts_with("flowgate: --store: "));
     assert!(
         check(&["--store", url, "--store", url]).contains("need --sentinel PRIMARY, or --cluster")
     );

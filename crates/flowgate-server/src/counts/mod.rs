@@ -6,6 +6,7 @@ mod stripes;
 
 pub(crate) use page::page;
 
+use crate::bounds::MAX_LEASE_STREAMS;
 use crate::limits::Rule;
 use crate::rlqs::Usage;
 use crate::server::Door;
@@ -123,6 +124,17 @@ pub(crate) struct ServerCounts {
     certificates: Loads,
     /// Since 1970.
     loaded_at_s: AtomicU64,
+    /// Processes that lease.
+    leasing: AtomicU64,
+}
+
+/// A process that counts as one that leases until it is dropped.
+pub(crate) struct Leasing(Arc<ServerCounts>);
+
+impl Drop for Leasing {
+    fn drop(&mut self) {
+        self.0.leasing.fetch_sub(1, Relaxed);
+    }
 }
 
 /// Files that were read.
@@ -160,9 +172,17 @@ impl ServerCounts {
             loads: Loads::default(),
             certificates: Loads::default(),
             loaded_at_s: AtomicU64::new(0),
+            leasing: AtomicU64::new(0),
         };
         counts.loaded(true);
         counts
+    }
+
+    /// Counts one more process that leases. `None`: there are too many.
+    pub(crate) fn leasing(self: &Arc<Self>) -> Option<Leasing> {
+        let more = |leasing| (leasing < MAX_LEASE_STREAMS).then_some(leasing + 1);
+        self.leasing.fetch_update(Relaxed, Relaxed, more).ok()?;
+        Some(Leasing(Arc::clone(self)))
     }
 
     fn door(&self, door: Door) -> &DoorCounts {

@@ -129,6 +129,9 @@ impl Page {
     }
 
     fn connections(&mut self, counts: &ServerCounts) {
+        let name = "flowgate_leasing_processes";
+        self.family(name, "gauge", "Processes that lease from this server.");
+        self.line(name, &[], counts.leasing.load(Relaxed));
         let name = "flowgate_connections";
         self.family(name, "gauge", "Open connections of a door.");
         for door in Door::ALL {

@@ -2,16 +2,18 @@
 
 mod codec;
 mod health;
+mod leases;
 mod messages;
 mod quota_messages;
 mod reflection;
 mod rlqs;
 mod rls;
 
-use crate::bounds::{MAX_MESSAGE, MAX_REPORT};
+use crate::bounds::{MAX_LEASE_MESSAGE, MAX_MESSAGE, MAX_REPORT};
 use crate::http::{Running, Site};
 use crate::limits::DecideLimits;
 use codec::Protobuf;
+use flowgate_fleet::LEASE_METHOD;
 use futures_util::future::{FutureExt, MapOk, TryFutureExt};
 use futures_util::stream::{Stream, StreamExt};
 use hyper::body::{Body as _, Incoming};
@@ -103,6 +105,15 @@ impl Services {
                     answers.take_until(Box::pin(health::ended(ending.clone())))
                 };
                 grpc(MAX_REPORT).streaming(Answers(talk), request).await
+            }
+            LEASE_METHOD => {
+                let talk = |requests| {
+                    let answers = leases::answers(Arc::clone(&self.site), requests);
+                    answers.take_until(Box::pin(health::ended(ending.clone())))
+                };
+                grpc(MAX_LEASE_MESSAGE)
+                    .streaming(Answers(talk), request)
+                    .await
             }
             health::CHECK => {
                 let check = |request| ready(health::check(&request, ending));

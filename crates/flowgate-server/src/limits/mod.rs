@@ -16,7 +16,7 @@ use crate::decision::DescriptorEntry;
 use crate::rlqs::Quotas;
 use crate::throttle::Throttle;
 use flowgate::{KeyedError, Quota};
-use flowgate_fleet::Fleet;
+use flowgate_fleet::{Fleet, LeaseAnswers, LeaseRequests};
 use state::{Exports, StateWriter};
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -40,6 +40,8 @@ pub struct DecideLimits {
     rules: HashMap<Box<str>, Arc<Rule>>,
     /// By id and by name. `None`: several rules have that name.
     names: HashMap<Box<str>, Option<Arc<Rule>>>,
+    /// Those in a store, by the hash of the id.
+    lent: HashMap<u64, Arc<Rule>>,
     pub(crate) throttle: Arc<Throttle>,
     /// Held while a request takes from several limits.
     pub(crate) several: Arc<Mutex<()>>,
@@ -330,11 +332,12 @@ impl DecideLimits {
         let throttle = Arc::clone(&self.throttle);
         let before = Before::Limits(self);
         let limits = Self::compile(config, &self.time, self.store.as_ref(), throttle, &before)?;
+        if let Err(problem) = limits.set_stored_quotas() {
+            // Those of before were kept until now.
+            let _ = self.set_stored_quotas();
+            return Err(problem);
+        }
         for rule in limits.rules() {
-            if let Some(stored) = rule.stored() {
-                // Compiling has tried it under another name.
-                let _ = stored.set_quota();
-            }
             let Some(before) = self.rule_of(&rule.id) else {
                 continue;
             };
@@ -347,6 +350,20 @@ impl DecideLimits {
             }
         }
         Ok(limits)
+    }
+
+    /// Replaces the quotas of all limits in a store.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Problem`] if one cannot be kept. Compiling has tried it under another name, but a program that shares the fleet may have
+    /// a limit of this name.
+    fn set_stored_quotas(&self) -> Result<(), Problem> {
+        for rule in self.rules() {
+            let set = rule.stored().map(Stored::set_quota).transpose();
+            set.map_err(|error| Problem::new(&rule.id, None, error.to_string()))?;
+        }
+        Ok(())
     }
 
     fn compile(
@@ -366,6 +383,7 @@ impl DecideLimits {
             domains: HashMap::new(),
             rules: HashMap::new(),
             names: HashMap::new(),
+            lent: HashMap::new(),
             throttle,
             several: kept.map_or_else(Arc::default, |before| Arc::clone(&before.several)),
             config: Arc::new(config.clone()),
@@ -427,6 +445,15 @@ impl DecideLimits {
     /// Returns whether the limits are in a store, and not in memory.
     pub fn has_store(&self) -> bool {
         self.store.is_some()
+    }
+
+    /// Carries out the requests of a process that leases. `None`: the limits are in memory.
+    pub(crate) fn lend(
+        &self,
+        requests: &LeaseRequests,
+    ) -> Option<impl Future<Output = LeaseAnswers> + Send + use<>> {
+        let limit = |name| Some(self.lent.get(&name)?.stored()?.limit());
+        Some(self.store.as_ref()?.lend(requests, &limit))
     }
 
     pub(crate) fn counts(&self) -> &DecisionCounts {
@@ -576,6 +603,10 @@ impl Compiler<'_> {
         if rules.insert(id.into(), Arc::clone(&rule)).is_some() {
             let what = format!("another limit has the id `{id}`; give one of them another key");
             return Err(problem(what));
+        }
+        if let Some(stored) = rule.stored() {
+            let lent = &mut self.limits.lent;
+            lent.insert(stored.limit().name_hash(), Arc::clone(&rule));
         }
         let own = rule.own_name().filter(|name| *name != id);
         for name in [Some(id), own].into_iter().flatten() {

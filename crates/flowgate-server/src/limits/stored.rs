@@ -104,6 +104,10 @@ impl Stored {
         }))
     }
 
+    pub(crate) fn limit(&self) -> &FleetKeyed {
+        &self.limit
+    }
+
     /// Puts the quota into force, for all limits of this name. What was taken stays taken.
     pub(crate) fn set_quota(&self) -> Result<(), FleetError> {
         match self.limit.quota() == self.quota {

@@ -8,6 +8,7 @@ mod doors;
 mod envoy;
 mod examples;
 mod grpc;
+mod leases;
 mod programs;
 mod reload;
 mod resp;

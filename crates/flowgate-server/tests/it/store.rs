@@ -3,7 +3,7 @@
 use crate::rpc::Client;
 use crate::support::{Running, entries, now};
 use flowgate::ManualClock;
-use flowgate_fleet::{Fleet, LocalStore};
+use flowgate_fleet::{CutOff, Fleet, LocalStore, Overshoot};
 use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime, Descriptor, Undecided};
 use serde_json::json;
 use std::time::Duration;
@@ -456,4 +456,29 @@ fn c1_a_reload_changes_windows_of_the_store_and_not_their_kind() {
     store.clock.advance(Duration::from_secs(60));
     let told = server.resp(b"FG.ASK users a\r\n");
     assert_eq!(told, "-ERR the store does not answer\r\n");
+}
+
+/// A program that shares the fleet may have leases of the same limit that the new quota does not allow.
+#[test]
+fn a_quota_that_a_limit_of_the_same_name_cannot_keep_changes_nothing() {
+    let fleet = Fleet::local().open().unwrap();
+    let text = "{domain: api, descriptors: [{key: a, quota: 7/day, when_cut_off: deny}, {key: user, quota: 1000/s burst 1000, when_cut_off: deny}, {key: z, quota: 7/day, when_cut_off: deny}]}";
+    let config = |text: &str| Config::parse("test.yaml", text).unwrap();
+    let limits = DecideLimits::in_store(&config(text), &DecisionTime::system(), &fleet).unwrap();
+    let own = fleet.limit("api.user", "1000/s burst 1000".parse().unwrap());
+    let own = own
+        .when_cut_off(CutOff::Deny)
+        .leased(Overshoot::tokens(500));
+    let own = own.build().unwrap();
+    let faster = text.replace("7/day", "9/day").replace("1000/s", "100000/s");
+    let problem = limits.reloaded(&config(&faster)).unwrap_err().to_string();
+    assert!(
+        problem.starts_with("api.user: leases cannot keep"),
+        "{problem}"
+    );
+    assert_eq!(own.quota().to_string(), "1000/s burst 1000");
+    for id in ["api.a", "api.z"] {
+        let same = fleet.keyed(id, "7/day".parse().unwrap());
+        assert!(same.when_cut_off(CutOff::Deny).build().is_ok(), "{id}");
+    }
 }

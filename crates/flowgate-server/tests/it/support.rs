@@ -98,11 +98,16 @@ impl Running {
         Self::of(set(DecideServer::new(limits)))
     }
 
-    pub fn of(mut server: DecideServer) -> Self {
+    pub fn of(server: DecideServer) -> Self {
+        Self::at(SocketAddr::from(([127, 0, 0, 1], 0)), server)
+    }
+
+    /// A server whose gRPC door has this address.
+    pub fn at(grpc: SocketAddr, mut server: DecideServer) -> Self {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         let resp = server.listen(Door::Resp, free).unwrap();
         let http = server.listen(Door::Http, free).unwrap();
-        let grpc = server.listen(Door::Grpc, free).unwrap();
+        let grpc = server.listen(Door::Grpc, grpc).unwrap();
         let admin = server.listen(Door::Admin, free).unwrap();
         let mut builder = Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().unwrap();

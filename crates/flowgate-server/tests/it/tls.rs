@@ -1,7 +1,8 @@
 //! Encrypted doors, certificates of clients, and a certificate that is renewed.
 
 use crate::support::{Running, connect};
-use flowgate_server::{ServerBounds, ServerTls};
+use flowgate_fleet::{Fleet, FleetBuilder};
+use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime, ServerBounds, ServerTls};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use std::fs;
 use std::io::{Read, Write};
@@ -156,6 +157,48 @@ fn clients_can_need_a_certificate() {
     }
     // A probe has no certificate.
     exchange(server.admin, &certified, None, GET).unwrap();
+}
+
+#[test]
+fn processes_lease_over_tls_if_both_sides_show_their_certificates() {
+    let (certified, known) = (certified(), certified());
+    let files = Files::new("leases", &certified);
+    fs::write(&files.clients, known.cert.pem()).unwrap();
+    let tls = ServerTls::read(&files.cert, &files.key, Some(&files.clients)).unwrap();
+    let config = Config::parse("test.yaml", LIMITS).unwrap();
+    let store = Fleet::local().nodes(1).open().unwrap();
+    let limits = DecideLimits::in_store(&config, &DecisionTime::system(), &store).unwrap();
+    let server = Running::of(DecideServer::new(limits).tls(tls));
+    let fleet = |authority: &Certified| {
+        let url = format!("https://localhost:{}", server.grpc.port());
+        let fleet = Fleet::server(&url).unwrap().nodes(1);
+        fleet.certificate_authorities(authority.cert.pem())
+    };
+    let shown = |fleet: FleetBuilder| {
+        let key = known.signing_key.serialize_pem();
+        fleet.client_certificate(known.cert.pem(), key).open()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.build().unwrap();
+    let process = shown(fleet(&certified)).unwrap();
+    runtime.block_on(process.ready());
+    let users = process
+        .keyed("api.user", "3/day".parse().unwrap())
+        .build()
+        .unwrap();
+    assert!(users.ask("alice").n(3).block().is_ok());
+    assert!(users.ask("alice").block().is_err());
+    for wrong in [
+        shown(fleet(&known)).unwrap(),
+        fleet(&certified).open().unwrap(),
+    ] {
+        while !format!("{wrong:?}").contains("Down") {
+            thread::yield_now();
+        }
+    }
+    let plain = Fleet::server("http://localhost").unwrap();
+    let error = plain.certificate_authorities(certified.cert.pem()).open();
+    assert!(error.unwrap_err().to_string().contains("https://HOST:PORT"));
 }
 
 /// Connections go on with the certificate that they have seen, and new ones see the new one.

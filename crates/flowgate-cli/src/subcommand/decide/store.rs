@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
-use flowgate_fleet::{Fleet, FleetError};
+use flowgate::Clock;
+use flowgate_fleet::{Fleet, FleetError, LocalStore};
 use tokio::time::timeout;
 
 use super::log::Log;
 use crate::exit::Refusal;
 
+/// The most records of a store in this process.
+const RECORDS: usize = 1_000_000;
 /// The first connection usually takes less.
 const FIRST: Duration = Duration::from_secs(2);
 
@@ -18,7 +21,7 @@ pub(super) struct Store {
     #[arg(
         long,
         value_name = "URL",
-        help = "Share the limits in this store: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]; several times with --sentinel or --cluster"
+        help = "Share the limits in this store: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], several times with --sentinel or --cluster; http://[:TOKEN@]HOST[:PORT], another decision server; or `local`, in this process, for others that lease"
     )]
     store: Vec<String>,
 
@@ -47,6 +50,18 @@ impl Store {
             ([], ..) => return Ok(None),
             (sentinels, Some(primary), _) => Fleet::sentinel(sentinels, primary),
             (servers, None, true) => Fleet::cluster(servers),
+            ([local], None, false) if local == "local" => {
+                let store = LocalStore::new(Clock::system()).align_to_wall();
+                // No server shares it: this one has the whole of each limit.
+                return store
+                    .capacity(RECORDS)
+                    .fleet()
+                    .nodes(1)
+                    .open()
+                    .map(Some)
+                    .map_err(wrong);
+            }
+            ([url], None, false) if is_server(url) => Fleet::server(url),
             ([url], None, false) => Fleet::redis(url),
             _ => {
                 return Err(Refusal::usage(
@@ -61,6 +76,13 @@ impl Store {
         };
         builder.open().map(Some).map_err(wrong)
     }
+}
+
+/// Returns whether this is the address of another decision server.
+fn is_server(url: &str) -> bool {
+    ["http://", "https://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
 }
 
 fn wrong(error: FleetError) -> Refusal {

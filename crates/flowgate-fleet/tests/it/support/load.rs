@@ -45,7 +45,7 @@ impl Ledger {
             for (node, fleet) in fleets.iter().enumerate() {
                 let ledgers = &ledgers;
                 scope.spawn(move || {
-                    let builder = fleet.keyed("api", quota).when_cut_off(cut_off);
+                    let builder = fleet.keyed("api.user", quota).when_cut_off(cut_off);
                     let limit = builder.build().expect("a limit");
                     while !ledgers[0].is_over.load(Ordering::Relaxed) {
                         let mut refused = 0;

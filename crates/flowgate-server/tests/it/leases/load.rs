@@ -1,0 +1,1 @@
+../../../../flowgate-fleet/tests/it/support/load.rs
