@@ -139,14 +139,15 @@ impl Server {
         });
         let listening = line(&said);
         let after = |what: &str| {
-            let (_, rest) = listening.split_once(what).expect("an address");
+            let rest = listening.split_once(what).map(|(_, rest)| rest);
+            let rest = rest.unwrap_or_else(|| panic!("no address: {listening}"));
             let begin = rest.find("127.0.0.1").expect("an address");
             let end = begin + rest[begin..].find([';', ',', '/']).expect("more");
             rest[begin..end].to_owned()
         };
         Server {
             process,
-            grpc: after("gRPC on "),
+            grpc: after("gRPC "),
             http: after("HTTP on "),
             resp: after("RESP "),
             admin: after("admin on "),
