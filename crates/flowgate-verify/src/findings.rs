@@ -166,7 +166,7 @@ pub struct Steady {
     pub offered: f64,
     /// Admitted rate, in requests per second.
     pub admitted: f64,
-    /// Number of requests in the stream.
+    /// Number of requests in the stream that were sent on time. The rates are those of these requests.
     pub requests: u64,
 }
 

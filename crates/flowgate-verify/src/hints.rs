@@ -19,6 +19,12 @@ const LEAST: usize = 60;
 /// Parts of up to this many responses are short.
 const SHORT: u64 = 1_500;
 
+/// A stream stands still if the next request comes after this many times the mean distance.
+const PAUSE: f64 = 8.0;
+
+/// Fewer admissions than this without a pause show no rate.
+const ENOUGH: f64 = 20.0;
+
 /// Derives estimates from the batches that measured the burst, and from a stream of more than the rate.
 ///
 /// `rest` is the index in `all` of a burst after a rest. `rough` is a rate per nanosecond, used if the stream is too
@@ -31,8 +37,8 @@ pub(crate) fn hints(
     rough: f64,
     clock: Clock,
 ) -> Hints {
-    let rate = rate_of(stream).unwrap_or(rough);
     let (at_once, took) = at_once(first);
+    let rate = rate_of(stream, at_once).unwrap_or(rough);
     let least = (at_once - rate * took).max(at_once / 4.0).max(1.0);
     let mut bursts = vec![at_once, least];
     if rate * took > BLURRED * at_once {
@@ -91,15 +97,39 @@ pub(crate) fn at_once(first: &[Observation]) -> (f64, f64) {
     (count(until, Admitted).max(1) as f64, took)
 }
 
-/// Returns the admissions per nanosecond between two times at which the limiter began to admit again.
-fn rate_of(stream: &[Observation]) -> Option<f64> {
+/// Returns the admissions per nanosecond between times at which the limiter began to admit again.
+///
+/// Where the stream stood still for long enough to refill half of `burst`, a limiter may have admitted less than its
+/// rate. Such pauses do not count.
+fn rate_of(stream: &[Observation], burst: f64) -> Option<f64> {
+    let (admitted, took) = admitted_between_openings(stream)?;
+    let requests_ns = took_to_send(stream) / stream.len() as f64;
+    let half_ns = burst / 2.0 * took / admitted;
+    let longest_ns = half_ns.max(PAUSE * requests_ns);
+    let pieces = stream.chunk_by(|a, b| (b.sent_ns.saturating_sub(a.sent_ns) as f64) <= longest_ns);
+    let measured = pieces.filter_map(admitted_between_openings);
+    let (n, ns) = measured.fold((0.0, 0.0), |(n, ns), piece| (n + piece.0, ns + piece.1));
+    Some(if n >= ENOUGH { n / ns } else { admitted / took })
+}
+
+/// Returns the number of admissions from the first time at which the limiter began to admit again to the last, and the
+/// time between.
+fn admitted_between_openings(stream: &[Observation]) -> Option<(f64, f64)> {
     let openings: Vec<usize> = (1..stream.len())
         .filter(|index| stream[index - 1].outcome == Refused && stream[*index].outcome == Admitted)
         .collect();
-    let (first, last) = (*openings.first()?, *openings.last()?);
-    let admitted = count(&stream[first..last], Admitted);
-    let took = stream[last].sent_ns.saturating_sub(stream[first].sent_ns);
-    (admitted > 0 && took > 0).then(|| admitted as f64 / took as f64)
+    let between = &stream[*openings.first()?..=*openings.last()?];
+    let admitted = count(&between[..between.len() - 1], Admitted) as f64;
+    let took = took_to_send(between);
+    (admitted > 0.0 && took > 0.0).then_some((admitted, took))
+}
+
+/// Returns the time from the first request to the last, in nanoseconds.
+fn took_to_send(seen: &[Observation]) -> f64 {
+    match seen {
+        [first, .., last] => last.sent_ns.saturating_sub(first.sent_ns) as f64,
+        _ => 0.0,
+    }
 }
 
 /// Returns the median and the maximum length of the runs of admissions between refusals.

@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Phase, ProbeOutcome, ProbeSubject, Steady};
+use crate::{Observation, Phase, ProbeOutcome, ProbeSubject, Steady};
 
 const FACTORS: [f64; 4] = [0.9, 1.0, 1.1, 2.0];
 
@@ -11,6 +11,17 @@ const REQUESTS: f64 = 150.0;
 
 /// Share of the remaining time that a stream may use.
 const SHARE: f64 = 0.08;
+
+/// A request that is sent this many distances late is not part of a steady stream: the machine or a response was late,
+/// and several requests follow it in a burst.
+const LATE: f64 = 3.0;
+
+/// Returns the responses to requests that were sent less than `late_ns` after their time.
+fn on_time(answers: &[Observation], times: &[f64], late_ns: f64) -> Vec<Observation> {
+    let planned = answers.iter().zip(times);
+    let on_time = planned.filter(|(seen, at)| seen.sent_ns as f64 <= **at + late_ns);
+    on_time.map(|(seen, _)| seen.clone()).collect()
+}
 
 /// Sends steady streams at 0.9 to 2 times the rate, each after a rest in which everything refills. Skips them if there
 /// is too little time.
@@ -35,11 +46,12 @@ pub(crate) fn steady<S: ProbeSubject>(
         let times: Vec<f64> = (0..n as u64).map(|k| at + k as f64 / offered).collect();
         let connections = inquiry.connections_for(offered);
         let answers = inquiry.ask_at(Phase::Steady, &times, connections, 0)?;
-        let requests = answers.len() as u64;
-        if requests < 3 {
+        let steadily = on_time(answers, &times, LATE / offered);
+        let requests = steadily.len() as u64;
+        if requests < 3 || 2 * steadily.len() < answers.len() {
             break;
         }
-        let admitted = count(answers, ProbeOutcome::Admitted);
+        let admitted = count(&steadily, ProbeOutcome::Admitted);
         streams.push(Steady {
             offered: offered * 1e9,
             admitted: admitted as f64 * offered * 1e9 / requests as f64,
