@@ -610,7 +610,6 @@ async fn serve(
             );
             drop(span);
             let mut outcomes = outcomes.into_iter();
-            let mut next = Vec::new();
             for who in asking {
                 let (limit, record, askers) = match who {
                     Asking::Strict(limit, record, askers) => (limit, record, askers),
@@ -628,18 +627,9 @@ async fn serve(
                         continue;
                     }
                 };
-                if limit.answer(record, askers, only(outcomes.next())) {
-                    next.push(Announced::Strict(limit, record));
-                }
-            }
-            if next.is_empty() {
-                return;
-            }
-            // The callers that were answered run first: those that ask again share the next call.
-            tokio::task::yield_now().await;
-            if let Some(again) = again.upgrade() {
-                for announced in next {
-                    let _ = again.send(announced);
+                let others_wait = limit.answer(record, askers, only(outcomes.next()));
+                if others_wait && let Some(again) = again.upgrade() {
+                    let _ = again.send(Announced::Strict(limit, record));
                 }
             }
         });

@@ -1,8 +1,7 @@
 //! A strict limit: nothing is held here, and each decision is the store's.
 //!
 //! Callers that come while a call is in flight wait, and share the next one. It asks for all of them, in their order. So the calls
-//! per second depend on how long a call takes, and not on the callers. Those that shared a call run before the next one is sent: if they
-//! ask again, they share that one, too.
+//! per second depend on how long a call takes, and not on the callers.
 //!
 //! ```text
 //!   ask ──▶ waiting ──▶ the call that is sent next ──▶ store
@@ -443,8 +442,7 @@ impl Strict {
         }
     }
 
-    /// Answers those that waited for a call. Returns whether the next one is to be announced: others wait by now, or those that shared
-    /// this call may ask again soon, and are to share the next.
+    /// Answers those that waited for a call. Returns whether others wait by now, for the next one.
     pub(crate) fn answer(
         &self,
         record: Record,
@@ -452,8 +450,7 @@ impl Strict {
         outcome: Result<Reply, Failure>,
     ) -> bool {
         let mut decided = Decided::new();
-        let was_shared = askers.len() > 1;
-        let (answers, is_next) = self.with(record, |state| {
+        let (answers, others_wait) = self.with(record, |state| {
             if state.lease.as_ref().is_some_and(|lease| lease.is_asking()) {
                 self.lease_answer(state, outcome, &mut decided);
                 state.is_calling = !state.waiting.is_empty();
@@ -469,7 +466,7 @@ impl Strict {
                     alone.collect()
                 }
             };
-            state.is_calling = was_shared || !state.waiting.is_empty();
+            state.is_calling = !state.waiting.is_empty();
             (answers, state.is_calling)
         });
         for (asker, answer) in askers.into_iter().zip(answers) {
@@ -478,7 +475,7 @@ impl Strict {
             let _ = asker.answer.send(answer);
         }
         self.tell(record, decided);
-        is_next
+        others_wait
     }
 
     /// Notes that a call of `sent` has no reply.
@@ -810,7 +807,7 @@ mod tests {
         let (call, askers) = strict.call().expect("three wait");
         let expected = [Run::of(2, 1), Run::of(1, 3)];
         assert_eq!(call.runs, expected);
-        assert!(strict.answer(askers, reply(10 * call.terms.period, &[2, 0])));
+        assert!(!strict.answer(askers, reply(10 * call.terms.period, &[2, 0])));
         let answers = others
             .each_mut()
             .map(|other| other.try_recv().expect("an answer"));
@@ -819,33 +816,6 @@ mod tests {
         };
         assert!(!one.is_degraded());
         assert_eq!(denied.retry_after(), Some(3 * SECOND / 10));
-    }
-
-    #[test]
-    fn who_shared_a_call_and_asks_again_shares_the_next_one() {
-        let (_, strict) = strict("10/s", CutOff::Deny);
-        let _three = [1; 3].map(|units| waits(strict.ask(units, false)));
-        let (call, askers) = strict.call().expect("three wait");
-        // The next call is announced, so that the first who asks again does not go alone.
-        assert!(strict.answer(askers, reply(3 * call.terms.period, &[3])));
-        let again = [1; 3].map(|units| strict.ask(units, false));
-        assert!(again.iter().all(|asked| matches!(
-            asked,
-            Asked::Later {
-                is_first: false,
-                ..
-            }
-        )));
-        let _three = again.map(waits);
-        let (call, askers) = strict.call().expect("three wait");
-        assert_eq!(call.runs, [Run::of(3, 1)]);
-        // No one asks: the call is not sent, and the next caller announces its own.
-        assert!(strict.answer(askers, reply(6 * call.terms.period, &[3])));
-        assert!(strict.call().is_none());
-        assert!(matches!(
-            strict.ask(1, false),
-            Asked::Later { is_first: true, .. }
-        ));
     }
 
     #[test]

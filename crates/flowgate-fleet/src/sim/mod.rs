@@ -128,7 +128,7 @@ fn a_seed_is_the_same_run_everywhere() {
         runs.fold(0_u64, |hash, run| hash.rotate_left(7) ^ run)
     };
     let strict = hash_of(&Plan::random);
-    assert_eq!(strict, 0x4005_edc0_f875_d97d, "{strict:#x}");
+    assert_eq!(strict, 0x8ff7_091c_9da5_7e5b, "{strict:#x}");
     // What a leaser asks for may change.
     assert_eq!(hash_of(&world_of), hash_of(&world_of));
 }

@@ -585,7 +585,8 @@ impl World<'_> {
         if let Ok(reply) = &outcome {
             node.note(key, terms, reply, self.now_ns);
         }
-        if node.strict.answer(record(key), askers, outcome) {
+        let others_wait = node.strict.answer(record(key), askers, outcome);
+        if others_wait {
             self.announce(who, key);
         }
         let told = self.collect(who);
