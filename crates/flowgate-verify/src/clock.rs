@@ -71,10 +71,13 @@ impl Clock {
 /// `exactly` holds the best fits for an exact clock.
 pub(crate) fn clocks(record: &[Observation], hints: &Hints, exactly: &[Fit]) -> Vec<Clock> {
     let sample = &record[..record.len().min(SAMPLE)];
+    let blur = Evidence::of(record).blur();
     let matters = |clock: &Clock| {
+        // Responses that take longer than a tick do not show it.
+        let is_shown = blur <= clock.tick;
         exactly.first().is_some_and(|best| {
             let (interval, memory) = (1e9 / best.model.rate(), best.model.memory());
-            interval < TOO_SHORT * clock.tick && clock.can_see(memory)
+            is_shown && interval < TOO_SHORT * clock.tick && clock.can_see(memory)
         })
     };
     let ticks = TICKS.map(|tick| Clock { tick, phase: 0.0 });

@@ -18,8 +18,14 @@ pub(crate) const BLUR: f64 = 4.0;
 /// Multiples of the observed burst that are tried. Searches on a clock are slow and try the burst as it is.
 const AROUND: [f64; 5] = [0.97, 0.99, 1.0, 1.01, 1.03];
 
+/// Largest factor between one burst that is tried and the next. Searches on a clock are slow and do without.
+const APART: f64 = 1.2;
+
 /// Number of bursts next to the best one that are tried thoroughly.
 const DOWNHILL: usize = 12;
+
+/// Number of bursts on either side of the best one that are tried while they are as good.
+const OUTWARD: usize = 8;
 
 /// An algorithm with its best parameters.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +63,8 @@ impl Fit {
 pub(crate) struct Hints {
     /// Long-term rate per nanosecond.
     pub(crate) rate: f64,
+    /// The same if pauses of the stream count. The limiter may have admitted less meanwhile.
+    pub(crate) with_pauses: f64,
     /// Candidates for the burst.
     pub(crate) bursts: Vec<f64>,
     /// Expected burst and rate per nanosecond.
@@ -144,8 +152,12 @@ pub(crate) fn fits(
             DetectedKind::SegmentedWindow(_) | DetectedKind::SlidingCounter
         );
         if !is_long || !is_clear {
-            let around: &[f64] = if kind.is_on_clock() { &[1.0] } else { &AROUND };
-            let rough = rough(hints, *search, &candidates(&hints.bursts, around));
+            let bursts = if kind.is_on_clock() {
+                candidates(&hints.bursts, &[1.0])
+            } else {
+                filled(candidates(&hints.bursts, &AROUND))
+            };
+            let rough = rough(hints, *search, &bursts);
             fits.extend(rough.and_then(|rough| best_burst(evidence, hints, &rough)));
         }
     }
@@ -183,6 +195,7 @@ fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> 
     if let Some((burst, rate)) = hints.numbers {
         let numbers = Hints {
             rate,
+            with_pauses: rate,
             ..hints.clone()
         };
         let found = (rough.search)(evidence, &numbers, Reach::near(burst));
@@ -196,14 +209,41 @@ fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> 
         tried.extend(thorough(next));
         burst = best_of(&tried)?.0;
     }
+    for step in [-1.0, 1.0] {
+        let mut edge = burst;
+        for _ in 0..OUTWARD {
+            edge += step;
+            if edge < 1.0 {
+                break;
+            }
+            if tried.iter().all(|(tried, _, _)| *tried != edge) {
+                tried.extend(thorough(edge));
+            }
+            let least = best_of(&tried)?.1.score;
+            let is_as_good = |(other, plateau, _): &(f64, Plateau, Model)| {
+                *other == edge && plateau.score == least
+            };
+            if !tried.iter().any(is_as_good) {
+                break;
+            }
+        }
+    }
     let (burst, plateau, model) = *best_of(&tried)?;
     let as_good = tried
         .iter()
         .filter(|(_, other, _)| other.score == plateau.score);
     let off = as_good
+        .clone()
         .map(|(other, _, _)| (other - burst).abs())
         .fold(0.0, f64::max);
-    let (model, length_off) = as_clocked(model, plateau, evidence);
+    let (model, mut length_off) = as_clocked(model, plateau, evidence);
+    if let Model::Bucket(Bucket { interval, .. }) = model {
+        // Another burst allows other rates.
+        let ends = as_good.flat_map(|(_, other, _)| [other.low, other.high]);
+        length_off = ends
+            .map(|end| (end - interval).abs())
+            .fold(length_off, f64::max);
+    }
     let share = length_off / plateau.middle() + off / burst * f64::from(model.window().is_some());
     let estimate = |value: f64, plus_minus: f64| Estimate { value, plus_minus };
     Some(Fit {
@@ -258,6 +298,18 @@ fn lasting(model: Model, length: f64) -> Model {
 
 fn best_of(tried: &[(f64, Plateau, Model)]) -> Option<&(f64, Plateau, Model)> {
     tried.iter().min_by(|a, b| a.1.order(&b.1))
+}
+
+/// Returns these and more between, so that no two that follow each other are further apart than by `APART`.
+fn filled(mut bursts: Vec<f64>) -> Vec<f64> {
+    for index in 1..bursts.len() {
+        let (mut low, high) = (bursts[index - 1], bursts[index]);
+        while (low * APART).ceil() < high {
+            low = (low * APART).ceil();
+            bursts.push(low);
+        }
+    }
+    bursts
 }
 
 /// Returns the whole numbers at these multiples of `bursts`.

@@ -38,9 +38,12 @@ pub(crate) fn hints(
     clock: Clock,
 ) -> Hints {
     let (at_once, took) = at_once(first);
-    let rate = rate_of(stream, at_once).unwrap_or(rough);
+    let (rate, with_pauses) = rates_of(stream, at_once).unwrap_or((rough, rough));
     let least = (at_once - rate * took).max(at_once / 4.0).max(1.0);
     let mut bursts = vec![at_once, least];
+    // A request that was sent later may have been decided earlier.
+    let all_of_it = count(first, Admitted) as f64;
+    bursts.extend([0.5, 1.0].map(|part| (at_once + part * (all_of_it - at_once)).round()));
     if rate * took > BLURRED * at_once {
         // Windows may have started meanwhile.
         bursts.extend([0.5, 0.6, 0.7, 0.8, 0.9].map(|part| part * at_once));
@@ -61,6 +64,7 @@ pub(crate) fn hints(
     }
     Hints {
         rate,
+        with_pauses: with_pauses.min(rate),
         bursts,
         numbers: None,
         parts,
@@ -97,11 +101,12 @@ pub(crate) fn at_once(first: &[Observation]) -> (f64, f64) {
     (count(until, Admitted).max(1) as f64, took)
 }
 
-/// Returns the admissions per nanosecond between times at which the limiter began to admit again.
+/// Returns the admissions per nanosecond between times at which the limiter began to admit again: without pauses of the
+/// stream, and with them.
 ///
-/// Where the stream stood still for long enough to refill half of `burst`, a limiter may have admitted less than its
-/// rate. Such pauses do not count.
-fn rate_of(stream: &[Observation], burst: f64) -> Option<f64> {
+/// A pause is long enough to refill half of `burst`, and the limiter may have admitted less than its rate meanwhile.
+/// Without pauses the rate may be too high, because what refilled is admitted after each.
+fn rates_of(stream: &[Observation], burst: f64) -> Option<(f64, f64)> {
     let (admitted, took) = admitted_between_openings(stream)?;
     let requests_ns = took_to_send(stream) / stream.len() as f64;
     let half_ns = burst / 2.0 * took / admitted;
@@ -109,7 +114,12 @@ fn rate_of(stream: &[Observation], burst: f64) -> Option<f64> {
     let pieces = stream.chunk_by(|a, b| (b.sent_ns.saturating_sub(a.sent_ns) as f64) <= longest_ns);
     let measured = pieces.filter_map(admitted_between_openings);
     let (n, ns) = measured.fold((0.0, 0.0), |(n, ns), piece| (n + piece.0, ns + piece.1));
-    Some(if n >= ENOUGH { n / ns } else { admitted / took })
+    let with_pauses = admitted / took;
+    Some(if n >= ENOUGH {
+        (n / ns, with_pauses)
+    } else {
+        (with_pauses, with_pauses)
+    })
 }
 
 /// Returns the number of admissions from the first time at which the limiter began to admit again to the last, and the

@@ -10,6 +10,9 @@ use crate::models::{Bucket, Log, Model, OnRequest};
 use crate::plateau::Plateau;
 use crate::{Alignment, DetectedKind};
 
+/// A range that a vague rate makes wider has up to this many times the steps.
+const WIDEST: f64 = 8.0;
+
 /// Range of a search: global, or near an earlier result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reach {
@@ -95,9 +98,13 @@ pub(crate) const SEARCHES: [(DetectedKind, Search); 6] = [
     (DetectedKind::SlidingCounter, counter::counter),
 ];
 
-/// Searches for the time between tokens, or the window length, with the lowest score.
-fn along(guess: f64, reach: Reach, score: impl Fn(f64) -> u64) -> Plateau {
-    Plateau::find(guess * reach.low, guess * reach.high, reach.steps, score)
+/// Searches for the time in which `tokens` refill with the lowest score. The search is as fine if the rate is vague.
+fn along(tokens: f64, hints: &Hints, reach: Reach, score: impl Fn(f64) -> u64) -> Plateau {
+    let (shortest, longest) = (tokens / hints.rate, tokens / hints.with_pauses);
+    let (low, high) = (shortest * reach.low, longest * reach.high);
+    let wider = (high - low) / (shortest * (reach.high - reach.low));
+    let steps = (reach.steps as f64 * wider.min(WIDEST)).ceil() as usize;
+    Plateau::find(low, high, steps, score)
 }
 
 fn bucket(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, Model)> {
@@ -107,7 +114,7 @@ fn bucket(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, 
             burst: reach.burst,
         })
     };
-    let plateau = along(1.0 / hints.rate, reach, |interval| {
+    let plateau = along(1.0, hints, reach, |interval| {
         of(interval).unexplained(evidence)
     });
     Some((plateau, of(plateau.middle())))
@@ -116,7 +123,7 @@ fn bucket(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, 
 fn on_request(evidence: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, Model)> {
     let limit = reach.burst;
     let of = |window| Model::OnRequest(OnRequest { limit, window });
-    let plateau = along(limit / hints.rate, reach, |window| {
+    let plateau = along(limit, hints, reach, |window| {
         of(window).unexplained(evidence)
     });
     Some((plateau, of(plateau.middle())))
