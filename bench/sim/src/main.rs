@@ -153,9 +153,8 @@ fn row(scenario: &Scenario, rates: &Rates, heap: &[f64]) -> Row {
         events: rates.events,
         million_per_second: Spread::of(&millions),
         share_of_heap: Spread::of(&shares),
-        calls_million_per_second: scenario
-            .direct()
-            .map(|_| Spread::of(&rates.calls).scaled(1e-6)),
+        calls_million_per_second: (!rates.calls.is_empty())
+            .then(|| Spread::of(&rates.calls).scaled(1e-6)),
     }
 }
 

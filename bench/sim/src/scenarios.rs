@@ -1,5 +1,6 @@
 //! Scenarios of the benchmark.
 
+use std::cell::OnceCell;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +21,10 @@ pub struct Scenario {
     pub name: &'static str,
     simulation: Simulation,
     policy: Box<dyn Fn(&ManualClock) -> LimiterPolicy>,
-    direct: Option<Direct>,
+    /// Makes the calls to the library alone, and returns the number of events.
+    calls: Option<Box<dyn Fn(&Requests) -> u64>>,
+    requests: OnceCell<Requests>,
 }
-
-/// The same requests and calls without the simulator. Returns the number of events.
-type Direct = Box<dyn Fn() -> u64>;
 
 impl Scenario {
     /// Runs it, and returns the number of events.
@@ -36,15 +36,16 @@ impl Scenario {
         outcome.events
     }
 
-    /// What makes the calls to the library alone, where they are most of the work.
-    pub fn direct(&self) -> Option<&Direct> {
-        self.direct.as_ref()
+    /// What makes the same requests and calls without the simulator, where they are most of the work.
+    pub fn direct(&self) -> Option<impl FnOnce() -> u64> {
+        let calls = self.calls.as_ref()?;
+        let requests = (self.requests).get_or_init(|| Requests::of(&self.simulation));
+        Some(|| calls(requests))
     }
 
-    fn with_direct(mut self, calls: impl Fn(&Requests) -> u64 + 'static) -> Self {
-        let requests = Requests::of(&self.simulation);
-        self.direct = Some(Box::new(move || calls(&requests)));
-        self
+    fn with_calls(self, calls: impl Fn(&Requests) -> u64 + 'static) -> Self {
+        let calls: Option<Box<dyn Fn(&Requests) -> u64>> = Some(Box::new(calls));
+        Self { calls, ..self }
     }
 }
 
@@ -91,7 +92,7 @@ pub fn all(requests: u64) -> Vec<Scenario> {
             simulation(poisson()),
             move |time| LimiterPolicy::rate(queue(time)).wait(PATIENCE),
         )
-        .with_direct(move |requests| {
+        .with_calls(move |requests| {
             let time = ManualClock::new();
             requests.wait(&time, &queue(&time))
         }),
@@ -100,7 +101,7 @@ pub fn all(requests: u64) -> Vec<Scenario> {
             simulation(poisson().keys(Keys::zipf(1_000_000, 1.1))),
             move |time| LimiterPolicy::keyed(keyed(time)),
         )
-        .with_direct(move |requests| {
+        .with_calls(move |requests| {
             let time = ManualClock::new();
             requests.decide(&time, &keyed(&time))
         }),
@@ -117,6 +118,7 @@ fn scenario(
         name,
         simulation,
         policy: Box::new(policy),
-        direct: None,
+        calls: None,
+        requests: OnceCell::new(),
     }
 }

@@ -111,7 +111,7 @@ impl Poisson {
             (index, gaps) = (mark * STRIDE, *sum);
         }
         while index < end {
-            gaps += gap(self.seed, index);
+            gaps += self.gap(index);
             index += 1;
         }
         gaps

@@ -31,14 +31,14 @@ pub struct Times<'a> {
     index: u64,
     /// For random gaps: the sum before the next request.
     gaps: u64,
-    /// For random gaps: the next ones. They do not depend on each other, so a processor core computes several together.
-    ahead: [u64; AHEAD],
-    /// The index of the first request whose gap is not ahead.
-    ahead_end: u64,
+    /// For random gaps: those of a block of requests, and its number. They do not depend on each other, so a processor core computes
+    /// several together.
+    block: [u64; BLOCK],
+    number: Option<u64>,
 }
 
 /// How many random gaps are computed together.
-const AHEAD: usize = 8;
+const BLOCK: usize = 8;
 
 impl<'a> Times<'a> {
     pub(crate) fn new(schedule: &'a Schedule) -> Times<'a> {
@@ -46,8 +46,8 @@ impl<'a> Times<'a> {
             schedule,
             index: 0,
             gaps: 0,
-            ahead: [0; AHEAD],
-            ahead_end: 0,
+            block: [0; BLOCK],
+            number: None,
         }
     }
 }
@@ -55,12 +55,13 @@ impl<'a> Times<'a> {
 impl Times<'_> {
     /// The gap before the next request.
     fn gap(&mut self, poisson: &Poisson) -> u64 {
-        let first = self.ahead_end.saturating_sub(AHEAD as u64);
-        if !(first..self.ahead_end).contains(&self.index) {
-            self.ahead = std::array::from_fn(|step| poisson.gap(self.index + step as u64));
-            self.ahead_end = self.index + AHEAD as u64;
+        let number = self.index / BLOCK as u64;
+        if self.number != Some(number) {
+            let first = number * BLOCK as u64;
+            self.block = std::array::from_fn(|step| poisson.gap(first + step as u64));
+            self.number = Some(number);
         }
-        self.ahead[(self.index + AHEAD as u64 - self.ahead_end) as usize]
+        self.block[self.index as usize % BLOCK]
     }
 }
 
@@ -79,8 +80,8 @@ impl Iterator for Times<'_> {
             return None;
         }
         let scheduled = if let Kind::Poisson(poisson) = &self.schedule.kind {
-            self.gaps = match index.checked_sub(self.index) {
-                Some(0) => self.gaps + self.gap(poisson),
+            self.gaps = match skipped {
+                0 => self.gaps + self.gap(poisson),
                 _ => poisson.gaps_before(index + 1, self.index, self.gaps),
             };
             Some(Duration::from_nanos(poisson.to_ns(self.gaps)))

@@ -54,22 +54,29 @@ impl Engine {
     }
 
     pub fn start_at(program: &Path, place: &Place, settings: &[&str]) -> Self {
+        Self::start_prepared(program, place, settings, |_| ())
+    }
+
+    /// Starts one whose clock is set by [`set_clock`](Self::set_clock). Not with jemalloc, under which it hangs.
+    pub fn start_with_clock(program: &Path) -> Self {
+        Self::start_prepared(program, &Place::here(), &[], |directory| {
+            fs::write(directory.join(CLOCK), "+0").unwrap();
+        })
+    }
+
+    fn start_prepared(
+        program: &Path,
+        place: &Place,
+        settings: &[&str],
+        prepare: impl Fn(&Path),
+    ) -> Self {
         start_on_free_port(|port| {
+            prepare(&directory(port));
             let port_text = port.to_string();
             let common = ["--bind", &place.host, "--port", &port_text];
             let keeps = ["--save", "", "--appendonly", "no", "--protected-mode", "no"];
             let common = [&common[..], &keeps].concat();
             Self::try_start(program, place, port, &[&common, settings].concat())
-        })
-    }
-
-    /// Starts one whose clock is set by [`set_clock`](Self::set_clock). Not with jemalloc, under which it hangs.
-    pub fn start_with_clock(program: &Path) -> Self {
-        start_on_free_port(|port| {
-            fs::write(directory(port).join(CLOCK), "+0").unwrap();
-            let settings = ["--bind", "127.0.0.1", "--port", &port.to_string()];
-            let settings = [&settings[..], &["--save", ""]].concat();
-            Self::try_start(program, &Place::here(), port, &settings)
         })
     }
 
