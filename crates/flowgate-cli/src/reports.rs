@@ -1,7 +1,7 @@
 //! Report files: opened before the run, written after it.
 
 use std::fs::{self, File};
-use std::io::{self, Seek, Write, stdout};
+use std::io::{self, Seek, SeekFrom, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use flowgate_load::Report;
@@ -10,13 +10,14 @@ use crate::argument::input;
 use crate::exit::{Refusal, print_bytes};
 
 /// Destinations of reports; `-` is standard output.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Destinations {
     pub(crate) json: Option<PathBuf>,
     pub(crate) csv: Option<PathBuf>,
     pub(crate) html: Option<PathBuf>,
     pub(crate) log: Option<PathBuf>,
     pub(crate) junit: Option<PathBuf>,
+    pub(crate) summary: Option<PathBuf>,
 }
 
 /// Open destinations, each written once.
@@ -27,6 +28,8 @@ pub(crate) struct Reports {
     pub(crate) html: Option<Sink>,
     pub(crate) log: Option<Sink>,
     pub(crate) junit: Option<Sink>,
+    /// Added to what is there.
+    pub(crate) summary: Option<Sink>,
 }
 
 /// Destination of one report.
@@ -42,6 +45,8 @@ pub(crate) struct Opened {
     path: PathBuf,
     file: File,
     is_new: bool,
+    /// Whether it is added to what is there.
+    appends: bool,
 }
 
 impl Destinations {
@@ -51,13 +56,14 @@ impl Destinations {
     ///
     /// Returns an error if one cannot be opened for writing, two are the same, or one is an input.
     pub(crate) fn open(self, inputs: &[PathBuf]) -> Result<Reports, Refusal> {
-        let [json, csv, html, log, junit] = open_all(
+        let [json, csv, html, log, junit, summary] = open_all(
             [
                 ("--json", self.json),
                 ("--csv", self.csv),
                 ("--html", self.html),
                 ("--log", self.log),
                 ("--junit", self.junit),
+                ("--summary", self.summary),
             ],
             inputs,
         )?;
@@ -67,6 +73,7 @@ impl Destinations {
             html,
             log,
             junit,
+            summary: summary.map(Sink::appending),
         })
     }
 }
@@ -115,9 +122,9 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 impl Reports {
     /// Returns whether one of them uses standard output, which excludes other output there.
     pub(crate) fn take_stdout(&self) -> bool {
-        [&self.json, &self.csv, &self.html, &self.log, &self.junit]
-            .into_iter()
-            .any(|sink| matches!(sink, Some(Sink::Stdout)))
+        let reports = [&self.json, &self.csv, &self.html, &self.log];
+        let mut all = reports.into_iter().chain([&self.junit, &self.summary]);
+        all.any(|sink| matches!(sink, Some(Sink::Stdout)))
     }
 }
 
@@ -150,7 +157,19 @@ impl Sink {
             .map_err(|error| {
                 Refusal::could_not_run(format!("{flag}: cannot write {}: {error}", path.display()))
             })?;
-        Ok(Sink::File(Opened { path, file, is_new }))
+        Ok(Sink::File(Opened {
+            path,
+            file,
+            is_new,
+            appends: false,
+        }))
+    }
+
+    fn appending(mut self) -> Sink {
+        if let Sink::File(opened) = &mut self {
+            opened.appends = true;
+        }
+        self
     }
 
     /// Returns the destination as a stream, for what is written during the run.
@@ -184,11 +203,16 @@ impl Opened {
         self.file.flush()
     }
 
-    /// Discards the contents.
+    /// Discards the contents, or goes to their end.
     fn begin(&mut self) -> io::Result<()> {
         self.is_new = false;
         // A pipe or a terminal has no length and no position.
-        if self.file.metadata()?.is_file() {
+        if !self.file.metadata()?.is_file() {
+            return Ok(());
+        }
+        if self.appends {
+            self.file.seek(SeekFrom::End(0))?;
+        } else {
             self.file.set_len(0)?;
             self.file.rewind()?;
         }

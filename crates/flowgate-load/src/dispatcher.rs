@@ -126,12 +126,12 @@ impl Dispatcher {
             let indices = (self.first..).step_by(self.step);
             let times = schedule.times().skip(self.first).step_by(self.step);
             for (index, offset) in indices.zip(times) {
-                if !self.sends(index) {
-                    continue;
-                }
                 let Some(scheduled) = round.checked_add(offset).filter(|time| *time < start) else {
                     break;
                 };
+                if !self.sends(index) {
+                    continue;
+                }
                 tokio::select! {
                     biased;
                     () = &mut stopped => return Err(Ended),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::connection::{Connector, HttpVersion, Message, Peer};
 use crate::engine::{RunError, connections, resolve};
-use crate::plan::{MAX_CONNECTIONS, Plan, Template};
+use crate::plan::{MAX_CONNECTIONS, Pace, Plan, Template};
 use crate::pool::Job;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -42,6 +42,11 @@ impl Prepared {
                 "redirects and cookies need HTTP/1.1: remove --http2, or --follow and --cookies";
             return Err(RunError::Targets(message.to_owned()));
         }
+        if plan.follow > 0 && matches!(plan.pace, Pace::Under(..)) {
+            // Each redirect is one more request, of which the limiter does not know.
+            let message = "redirects would exceed the limit: do not follow them, or hold a rate";
+            return Err(RunError::Targets(message.to_owned()));
+        }
         let message = |template: &Template, target: &Target| {
             let is_absolute = plan.connect.proxy.is_some() && !target.is_tls();
             template.message(target, keep_alive, is_absolute)
@@ -57,7 +62,7 @@ impl Prepared {
                 (plan.targets.clone(), messages)
             }
             Some(mix) => {
-                let requests = mix.requests().iter();
+                let requests = mix.iter();
                 let both =
                     requests.map(|(target, template)| (target.clone(), message(template, target)));
                 both.unzip()
@@ -71,7 +76,7 @@ impl Prepared {
             )));
         }
         let all = firsts.len().saturating_mul(connections(plan));
-        if all > MAX_CONNECTIONS && firsts.len() > 1 {
+        if all > MAX_CONNECTIONS {
             return Err(RunError::Targets(format!(
                 "{} servers with {} connections each exceed the maximum of {MAX_CONNECTIONS} connections: \
                  allow at most {} for each",
@@ -127,6 +132,17 @@ impl Prepared {
         self.server_of[self.message_of(index)]
     }
 
+    /// Returns whether any request from `first` on, at every `step`, is for this server.
+    pub(crate) fn is_for(&self, server: usize, first: usize, step: usize) -> bool {
+        let all = match self.order.is_empty() {
+            true => self.messages.len(),
+            false => self.order.len(),
+        };
+        // After as many steps, they begin again.
+        let (first, step) = (first % all, step % all);
+        (0..all).any(|turn| self.server((first + turn * step) % all) == server)
+    }
+
     pub(crate) fn message(&self, job: Job) -> &Message {
         &self.messages[job.message]
     }
@@ -159,11 +175,13 @@ fn one_server(targets: &[Target]) -> Result<(), RunError> {
 }
 
 /// Returns the first target on each server, and the index of the server of each target.
-pub(crate) fn servers(targets: &[Target]) -> (Vec<&Target>, Vec<usize>) {
+pub(crate) fn servers<'a>(
+    targets: impl IntoIterator<Item = &'a Target>,
+) -> (Vec<&'a Target>, Vec<usize>) {
     let mut firsts: Vec<&Target> = Vec::new();
     let mut known = BTreeMap::new();
     let server_of = targets
-        .iter()
+        .into_iter()
         .map(|target| {
             let server = (target.is_tls(), target.host(), target.port());
             *known.entry(server).or_insert_with(|| {
@@ -173,4 +191,41 @@ pub(crate) fn servers(targets: &[Target]) -> (Vec<&Target>, Vec<usize>) {
         })
         .collect();
     (firsts, server_of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RequestMix, Schedule};
+    use flowgate::Quota;
+
+    fn plan(ports: &[u16]) -> Plan {
+        let to = |port| Target::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
+        let requests = ports.iter().map(|port| (to(*port), Template::default(), 1));
+        let schedule = Schedule::of(Quota::per_second(10), 10).unwrap();
+        let mut plan = Plan::new(to(ports[0]), schedule);
+        plan.mix = Some(RequestMix::weighted(requests.collect()).unwrap());
+        plan
+    }
+
+    #[test]
+    fn a_part_of_the_requests_may_have_none_for_a_server() {
+        let prepared = Prepared::new(&plan(&[1, 2, 1, 3]), &Stop::new()).unwrap();
+        let servers = |first, step| [0, 1, 2].map(|server| prepared.is_for(server, first, step));
+        assert_eq!(servers(0, 1), [true, true, true]);
+        assert_eq!(servers(0, 2), [true, false, false]);
+        assert_eq!(servers(1, 2), [false, true, true]);
+        assert_eq!(servers(usize::MAX, usize::MAX), [true, true, true]);
+    }
+
+    #[test]
+    fn redirects_are_not_followed_under_a_limit() {
+        let mut plan = plan(&[1]);
+        plan.follow = 1;
+        assert!(Prepared::new(&plan, &Stop::new()).is_ok());
+        let limiter = "2/s".parse().map(crate::PacingLimiter::at_most).unwrap();
+        plan.pace = Pace::Under(limiter, crate::Extent::Requests(1));
+        let error = Prepared::new(&plan, &Stop::new()).err().expect("refused");
+        assert!(error.to_string().contains("exceed the limit"), "{error}");
+    }
 }

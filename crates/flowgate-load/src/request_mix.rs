@@ -89,10 +89,6 @@ impl RequestMix {
         RequestMix { requests, order }
     }
 
-    pub(crate) fn requests(&self) -> &[(Target, Template)] {
-        &self.requests
-    }
-
     /// Returns the indices of the requests in the order of sending.
     pub fn order(&self) -> &[u32] {
         &self.order
@@ -105,12 +101,8 @@ impl RequestMix {
 
     /// Returns one target on each server.
     pub fn servers(&self) -> Vec<Target> {
-        let targets: Vec<Target> = self
-            .requests
-            .iter()
-            .map(|(target, _)| target.clone())
-            .collect();
-        servers(&targets).0.into_iter().cloned().collect()
+        let (firsts, _) = servers(self.iter().map(|(target, _)| target));
+        firsts.into_iter().cloned().collect()
     }
 }
 

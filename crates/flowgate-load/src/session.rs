@@ -47,7 +47,8 @@ impl Session {
         server: &Target,
     ) -> Result<Answer, Failure> {
         let mut request = message.request().clone();
-        for followed in 0.. {
+        let mut followed = 0;
+        loop {
             if followed > 0 {
                 // The time of the request is that of its first write.
                 stamp.again();
@@ -73,11 +74,10 @@ impl Session {
                 false => None,
             };
             match next {
-                Some(next) => request = next,
+                Some(next) => (request, followed) = (next, followed + 1),
                 None => return Ok(answer),
             }
         }
-        Err(Failure::Broken)
     }
 
     /// Returns the cookies for this path, as a header.
@@ -183,7 +183,9 @@ fn redirected(
     };
     let location = headers.get(LOCATION)?.to_str().ok()?;
     let location = location.split('#').next().unwrap_or_default();
-    let place = if location.contains("://") {
+    let is_absolute =
+        (location.split_once("://")).is_some_and(|(scheme, _)| !scheme.contains(['/', '?']));
+    let place = if is_absolute {
         let target = Target::parse(location)
             .ok()
             .filter(|target| target.is_at(server))?;
@@ -196,8 +198,11 @@ fn redirected(
         location.parse::<PathAndQuery>().ok()?
     } else {
         let path = path(request.uri());
-        let folder = path.rfind('/').map_or("/", |end| &path[..=end]);
-        format!("{folder}{location}").parse::<PathAndQuery>().ok()?
+        let base = match location.starts_with('?') {
+            true => &path[..],
+            false => path.rfind('/').map_or("/", |end| &path[..=end]),
+        };
+        format!("{base}{location}").parse::<PathAndQuery>().ok()?
     };
     let mut next = request.clone();
     let mut parts = next.uri().clone().into_parts();
@@ -252,6 +257,19 @@ mod tests {
             ),
             (Method::GET, 302, "//127.0.0.1:8080/x", Some("GET /x 4")),
             (Method::GET, 302, "x", Some("GET /a/x 4")),
+            (Method::GET, 302, "?e=f", Some("GET /a/b?e=f 4")),
+            (
+                Method::GET,
+                302,
+                "/x?to=http://h/",
+                Some("GET /x?to=http://h/ 4"),
+            ),
+            (
+                Method::GET,
+                302,
+                "x?to=http://h/",
+                Some("GET /a/x?to=http://h/ 4"),
+            ),
             (Method::GET, 302, "http://127.0.0.1:8081/x", None),
             (Method::GET, 302, "https://127.0.0.1:8080/x", None),
             (Method::GET, 302, "//example.org/x", None),

@@ -255,6 +255,9 @@ impl Part {
         let mut dispatching = JoinSet::new();
         let (first, step) = Slice::indices(plan.slice, self.shard, self.shards);
         for (server, pacer) in pacers {
+            if server.is_some_and(|server| !self.prepared.is_for(server, first, step)) {
+                continue;
+            }
             let dispatcher = Dispatcher {
                 plan: plan.clone(),
                 first,

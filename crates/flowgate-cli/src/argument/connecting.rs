@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate_load::{
-    ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, MAX_CONNECTIONS, Plan,
-    Trust, Via,
+    ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, MAX_CONNECTIONS, Pace,
+    Plan, Trust, Via,
 };
 
 use super::duration;
@@ -216,6 +216,11 @@ impl Connecting {
         if self.http2 && (self.follow > 0 || self.cookies) {
             return Err(Refusal::usage(
                 "--follow and --cookies need HTTP/1.1: remove --http2",
+            ));
+        }
+        if self.follow > 0 && matches!(plan.pace, Pace::Under(..)) {
+            return Err(Refusal::usage(
+                "--follow would exceed the limit: remove it, or hold a rate with -q",
             ));
         }
         self.route.apply(&mut plan.connect);

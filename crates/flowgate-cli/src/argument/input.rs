@@ -11,7 +11,7 @@ pub(crate) const REQUESTS_MIB: u64 = 256;
 /// Maximum size of a report.
 pub(crate) const REPORT_MIB: u64 = 64;
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
 /// Returns whether this path stands for standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
@@ -63,7 +63,7 @@ pub(crate) fn read_text(flag: &str, path: &Path, most_mib: u64) -> Result<String
 }
 
 /// Returns `None` if there is more.
-fn bounded(input: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn bounded(input: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut content = Vec::new();
     let read = input.take(most + 1).read_to_end(&mut content)?;
     Ok((read as u64 <= most).then_some(content))

@@ -62,7 +62,7 @@ pub(crate) struct Output {
 
     /// Add a summary in Markdown to FILE, such as "$GITHUB_STEP_SUMMARY"
     #[arg(long, value_name = "FILE", value_parser = file)]
-    pub(crate) summary: Option<PathBuf>,
+    summary: Option<PathBuf>,
 
     /// Exit with 3 if this is true: 'p99>50ms', 'err>0.1%', 'rate<990',
     /// 'p99>baseline+10%'; repeatable
@@ -95,6 +95,7 @@ impl Output {
             html: self.html.take(),
             log: self.log.take(),
             junit: self.junit.take(),
+            summary: self.summary.take(),
         }
     }
 

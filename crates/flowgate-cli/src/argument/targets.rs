@@ -1,7 +1,7 @@
 //! Requests of a file, and the values of their variables.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -113,14 +113,9 @@ impl Targets {
 
 /// Reads a body.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let most = input::REQUESTS_MIB << 20;
-    let mut body = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut body)?;
-    match body.len() as u64 > most {
-        true => Err(io::Error::new(
-            ErrorKind::FileTooLarge,
-            format!("it has more than {} MiB", input::REQUESTS_MIB),
-        )),
-        false => Ok(body),
-    }
+    let body = input::bounded(File::open(path)?, input::REQUESTS_MIB * input::MIB)?;
+    body.ok_or_else(|| {
+        let message = format!("it has more than {} MiB", input::REQUESTS_MIB);
+        io::Error::new(ErrorKind::FileTooLarge, message)
+    })
 }

@@ -249,10 +249,8 @@ fn search(find: Find) -> Result<Exit, Refusal> {
     allowed(&service, &target, &find.own)?;
     let destinations = Destinations {
         json: find.output.json,
-        csv: None,
         html: find.output.html,
-        log: None,
-        junit: None,
+        ..Destinations::default()
     };
     let reports = destinations.open(&inputs)?;
     let connections = service

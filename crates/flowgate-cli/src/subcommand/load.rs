@@ -1,7 +1,5 @@
 //! `flowgate load`: send requests at a rate or under one, and report whether the rate was held or the rate limit kept.
 
-use std::fs::File;
-use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
@@ -221,7 +219,6 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
     plan.percentiles = percentiles;
     let baseline = baseline(&load.output, &plan)?;
     let mut reports = load.output.destinations().open(&inputs)?;
-    let summary = load.output.summary.as_deref().map(appended).transpose()?;
     provide_descriptors(&plan)?;
     let takes_stdout = reports.take_stdout();
     let log = reports.log.take().map(log).transpose()?;
@@ -267,14 +264,7 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
                 let comparison = RunComparison::of(&baseline, &report);
                 (baseline, comparison)
             });
-            conclude(
-                &report,
-                compared,
-                (reports, summary),
-                log,
-                shown,
-                &load.output,
-            )
+            conclude(&report, compared, reports, log, shown, &load.output)
         }
         Err(error) => {
             let refusal = Refusal::could_not_run(error.to_string());
@@ -377,24 +367,14 @@ fn baseline(output: &Output, plan: &Plan) -> Result<Option<Report>, Refusal> {
     Ok(Some(baseline))
 }
 
-/// Opens a file that is added to.
-fn appended(path: &Path) -> Result<File, Refusal> {
-    let file = File::options().append(true).create(true).open(path);
-    file.map_err(|error| {
-        Refusal::could_not_run(format!(
-            "--summary: cannot write {}: {error}",
-            path.display()
-        ))
-    })
-}
-
 /// Raises the limit of open files. A built-in test server has the other end of each connection in this process.
 fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
     let connections = count(plan.connections).min(plan.requests().unwrap_or(u64::MAX));
-    let servers = plan
-        .mix
-        .as_ref()
-        .map_or(1, |mix| mix.servers().len() as u64);
+    // Of a mix, these are one of each server.
+    let servers = match plan.mix {
+        Some(_) => plan.targets.len() as u64,
+        None => 1,
+    };
     let connections = connections.saturating_mul(servers);
     let ends = if plan.own_origin { 2 } else { 1 };
     let threads = plan.threads.or_else(|| available_parallelism().ok());
@@ -421,7 +401,7 @@ fn typed() -> String {
 fn conclude(
     report: &Report,
     compared: Option<(Report, RunComparison)>,
-    (reports, summary): (Reports, Option<File>),
+    reports: Reports,
     log: Option<RequestLog>,
     shown: bool,
     output: &Output,
@@ -460,14 +440,9 @@ fn conclude(
     if let Some(sink) = reports.junit {
         write(sink.write(checks::junit(report, &checks)));
     }
-    if let Some(mut file) = summary {
+    if let Some(sink) = reports.summary {
         let comparison = compared.as_ref().map(|(_, comparison)| comparison);
-        let written = file.write_all(checks::summary(report, comparison, &checks).as_bytes());
-        write(
-            written.map_err(|error| {
-                Refusal::could_not_run(format!("--summary: cannot write: {error}"))
-            }),
-        );
+        write(sink.write(checks::summary(report, comparison, &checks)));
     }
     if let Some(log) = log {
         match log.finish() {

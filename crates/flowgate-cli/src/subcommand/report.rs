@@ -60,23 +60,22 @@ fn show(report: Report) -> Result<(), Refusal> {
         json: report.json,
         csv: report.csv,
         html: report.html,
-        log: None,
-        junit: None,
+        ..Destinations::default()
     }
     .open(&report.files)?;
     let (runs, text) = match report.merge {
         false => {
-            let text = text(&runs);
+            let text = is_text.then(|| text(&runs));
             (runs, text)
         }
         true => {
             let merged =
                 Merged::of(runs).map_err(|error| Refusal::usage(format!("--merge: {error}")))?;
-            let text = merged.to_string();
+            let text = is_text.then(|| merged.to_string());
             (vec![("merged".to_owned(), merged.report)], text)
         }
     };
-    if is_text {
+    if let Some(text) = text {
         return print(&text);
     }
     if let (Some(sink), [(_, merged)]) = (reports.json, &runs[..]) {

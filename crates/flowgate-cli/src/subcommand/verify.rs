@@ -247,6 +247,8 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
     }
     let outlook = outlook(&investigation, verify.expect, &budget)?;
 
+    let files = (verify.request.files()).chain(verify.connecting.certificates.files());
+    let inputs: Vec<PathBuf> = files.map(PathBuf::from).collect();
     let mut asking = Asking::new(target.clone());
     asking.template = verify.request.template()?;
     asking.keys = verify.key_header.map(|keys| (keys.name, keys.values));
@@ -269,12 +271,10 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
     }
     let destinations = Destinations {
         json: verify.output.json,
-        csv: None,
         html: verify.output.html,
-        log: None,
-        junit: None,
+        ..Destinations::default()
     };
-    let reports = destinations.open(&[])?;
+    let reports = destinations.open(&inputs)?;
     // Each connection needs a timer.
     descriptors::provide(u64::from(connections), 2, 1).map_err(Refusal::could_not_run)?;
     let ending = stop.clone();

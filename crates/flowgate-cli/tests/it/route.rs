@@ -239,6 +239,10 @@ fn ways_that_exclude_each_other_are_refused() {
             "--follow and --cookies need HTTP/1.1",
         ),
         (
+            &["--follow", "2", "--at-most", "5/s"],
+            "--follow would exceed the limit: remove it, or hold a rate with -q",
+        ),
+        (
             &["--cookies", "--http2"],
             "--follow and --cookies need HTTP/1.1",
         ),

@@ -330,6 +330,31 @@ fn bad_arguments_are_answered_in_one_line() {
         ),
         (
             2,
+            &[
+                "load",
+                "-q",
+                "5",
+                "-D",
+                "Cargo.toml",
+                "--summary",
+                "./Cargo.toml",
+            ],
+            "--summary would overwrite the input ./Cargo.toml",
+        ),
+        (
+            2,
+            &[
+                "verify",
+                "http://127.0.0.1:9/",
+                "--cert",
+                "Cargo.toml",
+                "--json",
+                "./Cargo.toml",
+            ],
+            "--json would overwrite the input ./Cargo.toml",
+        ),
+        (
+            2,
             &["load", "-q", "5", "-j", "--json", "x"],
             "cannot be used with",
         ),

@@ -129,13 +129,14 @@ impl Merged {
     }
 }
 
+/// Returns what the whole schedule was asked to do, as text.
+fn whole_text(report: &Report, slice: Slice) -> Option<&str> {
+    report.asked.text.strip_suffix(&format!(", {slice}"))
+}
+
 /// Returns the slices, which are of one schedule.
 fn slices(runs: &[(String, Report)]) -> Result<Vec<Slice>, MergeError> {
     let mut slices: Vec<Slice> = Vec::new();
-    let schedule = |report: &Report, slice: Slice| {
-        let text = report.asked.text.strip_suffix(&format!(", {slice}"));
-        text.map(str::to_owned)
-    };
     for (name, report) in runs {
         let Some(slice) = report.asked.slice else {
             return Err(MergeError(format!(
@@ -146,7 +147,7 @@ fn slices(runs: &[(String, Report)]) -> Result<Vec<Slice>, MergeError> {
         let first_slice = slices.first().copied().unwrap_or(slice);
         let is_same = slice.count == first_slice.count
             && slice.start_at == first_slice.start_at
-            && schedule(report, slice) == schedule(first, first_slice);
+            && whole_text(report, slice) == whole_text(first, first_slice);
         if !is_same {
             return Err(MergeError(format!(
                 "{name} and {first_name} are slices of different runs: write those with the same rate, --slice and --start-at"
@@ -172,11 +173,7 @@ fn complete(runs: &[(String, Report)], slices: &[Slice]) -> Result<(), MergeErro
     };
     let is_there = |index: &u64| slices.iter().any(|slice| slice.index == *index);
     // A file may have any number of slices.
-    let missing: Vec<u64> = (1..=count)
-        .filter(|index| !is_there(index))
-        .take(5)
-        .collect();
-    if let [first, ..] = missing[..] {
+    if let Some(first) = (1..=count).find(|index| !is_there(index)) {
         let number = count.saturating_sub(runs.len() as u64);
         return Err(MergeError(match number {
             1 => format!("slice {first}/{count} is missing: write its report, too"),
@@ -190,11 +187,12 @@ fn complete(runs: &[(String, Report)], slices: &[Slice]) -> Result<(), MergeErro
 
 /// Returns the report of one slice with what the whole schedule was asked to do.
 fn whole(mut report: Report) -> Report {
-    let asked = &mut report.asked;
-    if let Some(slice) = asked.slice.take() {
+    if let Some(slice) = report.asked.slice.take() {
         let count = slice.count as f64;
-        if let Some(text) = asked.text.strip_suffix(&format!(", {slice}")) {
-            asked.text = text.to_owned();
+        let text = whole_text(&report, slice).map(str::to_owned);
+        let asked = &mut report.asked;
+        if let Some(text) = text {
+            asked.text = text;
         }
         asked.per_second = asked.per_second.map(|rate| rate * count);
         asked.highest_per_second = asked.highest_per_second.map(|rate| rate * count);

@@ -165,6 +165,8 @@ impl Error for RequestFileError {}
 struct Files<R> {
     read: R,
     known: BTreeMap<String, Bytes>,
+    /// Size of all of them.
+    bytes: usize,
 }
 
 impl<R: FnMut(&Path) -> io::Result<Vec<u8>>> Files<R> {
@@ -175,6 +177,11 @@ impl<R: FnMut(&Path) -> io::Result<Vec<u8>>> Files<R> {
         let body = (self.read)(Path::new(path)).map_err(|error| {
             RequestFileError::at(line, format!("cannot read the body {path:?}: {error}"))
         })?;
+        self.bytes = self.bytes.saturating_add(body.len());
+        if self.bytes > MAX_BYTES {
+            let message = "all bodies together exceed 1 GiB: write fewer, or smaller ones";
+            return Err(RequestFileError::at(line, message));
+        }
         let body = Bytes::from(body);
         self.known.insert(path.to_owned(), body.clone());
         Ok(body)
@@ -195,6 +202,7 @@ impl RequestFile {
         let mut files = Files {
             read,
             known: BTreeMap::new(),
+            bytes: 0,
         };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut variables = BTreeMap::new();
