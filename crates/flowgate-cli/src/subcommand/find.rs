@@ -3,7 +3,8 @@
 use std::io::{Write, stderr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use flowgate_load::find::{
@@ -20,6 +21,8 @@ use crate::exit::{Exit, Refusal, complain, exit_codes, print};
 use crate::reports::{Destinations, Reports};
 use crate::{descriptors, figure, interrupt};
 
+/// An investigation begins with a limiter that is full, and the search has just emptied it.
+const REST: Duration = Duration::from_secs(5);
 /// Most connections that a search opens without `-c`.
 const CONNECTIONS: u64 = 2_000;
 /// Length of the run that repeats the best step.
@@ -450,7 +453,11 @@ fn detect(
         time: Duration::from_secs(60),
     };
     if !is_quiet {
-        tell("the server limits the load; detects its rate limiter for at most 60 s");
+        tell("the server limits the load; detects its rate limiter for at most 65 s");
+    }
+    let rested = Instant::now() + REST;
+    while Instant::now() < rested && !stop.is_stopped() {
+        thread::sleep(Duration::from_millis(20));
     }
     let findings = Investigation::new()
         .budget(budget)

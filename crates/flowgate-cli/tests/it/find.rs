@@ -38,6 +38,30 @@ fn the_highest_rate_behind_a_limiter_is_its_rate() {
 }
 
 #[test]
+fn a_search_that_knows_of_limits_detects_the_limiter() {
+    let serve = Serve::start("token 150/s burst 15", &[]);
+    let asked = [
+        serve.url.as_str(),
+        "--slo",
+        "errors<1%",
+        "--rate-limit-aware",
+        "--within",
+        "30s",
+    ];
+    let (exit, report, err) = find(&asked);
+    assert_eq!(exit, 0, "{report}{err}");
+    assert!(
+        report.contains("ended        the server limits the load: 429 or 503"),
+        "{report}"
+    );
+    assert!(
+        report.contains("rate limiter of the server")
+            && report.contains("  algorithm       token bucket / GCRA, rate 1"),
+        "{report}"
+    );
+}
+
+#[test]
 fn a_server_that_only_fails_keeps_no_objective() {
     let url = server(|stream, _| {
         answer_with(stream, b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n");

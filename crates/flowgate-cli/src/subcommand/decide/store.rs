@@ -53,13 +53,8 @@ impl Store {
             ([local], None, false) if local == "local" => {
                 let store = LocalStore::new(Clock::system()).align_to_wall();
                 // No server shares it: this one has the whole of each limit.
-                return store
-                    .capacity(RECORDS)
-                    .fleet()
-                    .nodes(1)
-                    .open()
-                    .map(Some)
-                    .map_err(wrong);
+                let builder = store.capacity(RECORDS).fleet().nodes(1);
+                return builder.open().map(Some).map_err(wrong);
             }
             ([url], None, false) if is_server(url) => Fleet::server(url),
             ([url], None, false) => Fleet::redis(url),
