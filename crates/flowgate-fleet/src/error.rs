@@ -19,7 +19,7 @@ pub enum FleetError {
     Address(redis::RedisError),
     /// The address of a decision server cannot be read, for this reason.
     Server(String),
-    /// A decision server refuses this limit: it has none of this name, or another quota.
+    /// A decision server refuses this limit: it has none of this name, or another quota, or its own store refuses it.
     Refused {
         /// The name of the limit.
         name: String,

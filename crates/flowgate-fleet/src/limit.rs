@@ -173,6 +173,19 @@ impl FleetKeyed {
         self.question.strict.quota()
     }
 
+    /// Returns an error if this limit cannot have the quota.
+    #[doc(hidden)]
+    pub fn check_quota(&self, quota: Quota) -> Result<(), FleetError> {
+        self.question.strict.check_quota(quota)
+    }
+
+    /// Returns an error if a limit of this name cannot have the quota: then [`set_quota`](Self::set_quota) fails.
+    #[doc(hidden)]
+    pub fn check_quota_of_name(&self, quota: Quota) -> Result<(), FleetError> {
+        let Question { shared, name, .. } = &self.question;
+        shared.names.check_quota(name, quota)
+    }
+
     /// Replaces the quota of each key; see [`FleetLimit::set_quota`].
     ///
     /// # Errors

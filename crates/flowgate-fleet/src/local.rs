@@ -8,6 +8,7 @@ use flowgate::{Clock, Timestamp};
 use redis::{ErrorKind, RedisResult};
 use std::collections::HashMap;
 use std::fmt;
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -202,12 +203,18 @@ impl Records {
 
     /// Returns whether there is room for what the request may add.
     fn has_room(&mut self, request: &Request, now_us: u64, most: usize) -> bool {
-        let is_new = |record: Record| !self.kept.contains_key(&record);
-        let more = match request {
-            Request::Take(call) => usize::from(is_new(call.record)),
-            Request::TakeAll(calls) => calls.iter().filter(|call| is_new(call.record)).count(),
-            Request::GiveBack(_) => 0,
+        let calls = match request {
+            Request::Take(call) => slice::from_ref(call),
+            Request::TakeAll(calls) => calls,
+            Request::GiveBack(_) => &[],
         };
+        if calls.len() <= most.saturating_sub(self.kept.len()) {
+            return true;
+        }
+        // A call that only looks adds none.
+        let adds = |call: &Call| !call.runs.is_empty() || call.seen.debt > 0;
+        let is_new = |call: &&Call| adds(call) && !self.kept.contains_key(&call.record);
+        let more = calls.iter().filter(is_new).count();
         if more == 0 || self.kept.len() + more <= most {
             return true;
         }
@@ -297,6 +304,13 @@ mod tests {
         assert_eq!((take(0), take(1)), (Ok(1), Ok(1)));
         assert!(take(2).is_err());
         assert_eq!(take(0), Ok(0));
+        let look = Call {
+            record: Record::of("keys", &[2]),
+            terms,
+            seen: Seen::default(),
+            runs: Vec::new(),
+        };
+        assert!(local.answer(&Request::Take(look)).is_ok());
         time.advance(Duration::from_secs(1));
         assert_eq!(take(2), Ok(1));
     }

@@ -123,6 +123,13 @@ impl Names {
         self.known().add(name, Use { stated, limit })
     }
 
+    /// # Errors
+    ///
+    /// A limit of this name cannot have the quota.
+    pub(crate) fn check_quota(&self, name: &str, quota: Quota) -> Result<(), FleetError> {
+        self.known().check_quota(name, quota).map(drop)
+    }
+
     /// Replaces the quota of all limits of this name.
     ///
     /// # Errors
@@ -130,8 +137,21 @@ impl Names {
     /// One of them cannot have it. Nothing is changed.
     pub(crate) fn set_quota(&self, name: &str, quota: Quota) -> Result<(), FleetError> {
         let mut known = self.known();
-        let Some(uses) = known.uses.get_mut(name) else {
-            return Ok(());
+        let quota = known.check_quota(name, quota)?;
+        let uses = known.uses.get_mut(name).into_iter().flatten();
+        for used in uses {
+            used.limit.set_quota(quota)?;
+            used.stated.quota = quota;
+        }
+        Ok(())
+    }
+}
+
+impl Known {
+    /// Returns the quota with its burst.
+    fn check_quota(&mut self, name: &str, quota: Quota) -> Result<Quota, FleetError> {
+        let Some(uses) = self.uses.get_mut(name) else {
+            return Ok(quota);
         };
         uses.retain(|used| !used.is_dropped());
         let leaky = uses.iter().find(|used| used.stated.is_leaky);
@@ -145,15 +165,9 @@ impl Names {
         for used in uses.iter() {
             used.limit.check_quota(quota)?;
         }
-        for used in uses.iter_mut() {
-            used.limit.set_quota(quota)?;
-            used.stated.quota = quota;
-        }
-        Ok(())
+        Ok(quota)
     }
-}
 
-impl Known {
     fn add(&mut self, name: &str, new: Use) -> Result<(), FleetError> {
         if self.uses.len() > 2 * self.used.max(FEW) {
             self.uses

@@ -14,7 +14,7 @@ use crate::advice::Advice;
 use crate::call::{Failure, Request};
 use crate::redis::{Answer, Unanswered, explain, hint};
 use crate::store::{Connection, Store};
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -69,8 +69,8 @@ impl Current {
 
     /// An attempt to connect has failed. What does not end by itself gets a line, even if the store was lost for another reason before.
     fn refused(&mut self, store: &Store, error: &RedisError) {
-        let has_hint = hint(error).is_some();
-        if has_hint && !mem::replace(&mut self.is_explained, true) {
+        let is_lasting = hint(error).is_some() || error.kind() == ErrorKind::InvalidClientConfig;
+        if is_lasting && !mem::replace(&mut self.is_explained, true) {
             self.is_told = false;
         }
         self.lost(store, &explain(error));

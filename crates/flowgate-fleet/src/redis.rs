@@ -501,7 +501,11 @@ pub(crate) fn explain(error: &RedisError) -> String {
             format!("{hint} ({code})")
         }
         (Some(hint), _) => format!("{hint} ({error})"),
-        (None, _) => error.to_string(),
+        (None, _) => match (error.kind(), error.detail()) {
+            // Of a decision server.
+            (ErrorKind::InvalidClientConfig, Some(why)) => why.to_owned(),
+            _ => error.to_string(),
+        },
     }
 }
 

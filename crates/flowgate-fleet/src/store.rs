@@ -71,32 +71,25 @@ impl Target {
     }
 
     #[cfg(feature = "tls")]
-    fn addresses(&self) -> Vec<&ConnectionInfo> {
-        match self {
+    fn addresses(&self) -> Option<Vec<&ConnectionInfo>> {
+        Some(match self {
             Self::Local(_) => Vec::new(),
+            // It checks its own.
             #[cfg(feature = "server")]
-            Self::Server(_) => Vec::new(),
+            Self::Server(_) => return None,
             Self::Redis(info) => vec![info],
             Self::Sentinel {
                 sentinels, primary, ..
             } => sentinels.iter().chain([primary]).collect(),
             Self::Cluster(servers) => servers.iter().collect(),
-        }
-    }
-
-    #[cfg(feature = "tls")]
-    fn is_server(&self) -> bool {
-        #[cfg(feature = "server")]
-        return matches!(self, Self::Server(_));
-        #[cfg(not(feature = "server"))]
-        false
+        })
     }
 
     /// Returns an error if the certificates cannot be used. Nothing else is left to fail.
     pub(crate) fn open(self, tls: &Tls, clock: &Clock) -> RedisResult<Place> {
         #[cfg(feature = "tls")]
-        if !self.is_server() {
-            tls.check(&self.addresses())?;
+        if let Some(addresses) = self.addresses() {
+            tls.check(&addresses)?;
         }
         let store = match self {
             Self::Local(store) => {

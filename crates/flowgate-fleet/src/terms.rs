@@ -133,19 +133,14 @@ impl Terms {
     }
 
     /// Returns the largest burst that a call may state, so that the store still counts exactly.
-    #[cfg(feature = "server")]
     pub(crate) fn most_burst(&self) -> u64 {
-        let quota = Self {
-            burst: self.quota_burst,
-            ..*self
-        };
-        self.quota_burst + quota.room()
+        let most = (MOST - u128::from(self.count.max(self.period))) / u128::from(self.period);
+        u64::try_from(most).unwrap_or(u64::MAX)
     }
 
     /// Returns by how many units a debt may exceed a full bucket, so that the store still counts it exactly.
     pub(crate) fn room(&self) -> u64 {
-        let most = (MOST - u128::from(self.count.max(self.period))) / u128::from(self.period);
-        u64::try_from(most).unwrap_or(u64::MAX) - self.burst
+        self.most_burst() - self.burst
     }
 
     /// Returns the microseconds until `n` units can be taken from a bucket, with this debt, in parts.

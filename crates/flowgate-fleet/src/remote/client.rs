@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, TE};
 use http::{StatusCode, Uri};
 use percent_encoding::percent_decode_str;
 use prost::Message;
-use redis::RedisResult;
+use redis::{ErrorKind, RedisResult};
 use std::collections::HashMap;
 use std::fmt;
 use std::mem;
@@ -59,11 +59,21 @@ impl Server {
             return Err(wrong("nothing follows the port"));
         }
         let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
-        let port = authority.port_u16().unwrap_or(DEFAULT_PORT);
         let host = authority.host().to_owned();
-        let token = match authority.as_str().rsplit_once('@') {
+        let (user, address) = match authority.as_str().rsplit_once('@') {
+            None => (None, authority.as_str()),
+            Some((user, address)) => (Some(user), address),
+        };
+        let port = match address.strip_prefix(&host).unwrap_or_default() {
+            "" => DEFAULT_PORT,
+            port => match port.trim_start_matches(':').parse() {
+                Ok(port @ 1..) => port,
+                _ => return Err(wrong("a port is a number from 1 to 65535")),
+            },
+        };
+        let token = match user {
             None => None,
-            Some((user, _)) => {
+            Some(user) => {
                 let token = user.strip_prefix(':').filter(|token| !token.is_empty());
                 let token = token.ok_or_else(|| wrong("a token is written :TOKEN@HOST"))?;
                 let token = percent_decode_str(token).decode_utf8_lossy();
@@ -150,13 +160,15 @@ impl Server {
         let response = response.await.map_err(broken)?;
         if response.status() != StatusCode::OK {
             let status = response.status();
-            return Err(error(format!(
+            return Err(lasting(format!(
                 "it answers {status}: give the address of the gRPC door of `flowgate decide`"
             )));
         }
         match status(response.headers()) {
-            Some(why) => Err(error(why)),
             None => Ok((stream, response.into_body())),
+            // It lends nothing, or asks for a token.
+            Some((9 | 12 | 16, why)) => Err(lasting(why)),
+            Some((_, why)) => Err(error(why)),
         }
     }
 }
@@ -166,9 +178,12 @@ const DEFAULT_PORT: u16 = 8081;
 
 /// Returns an address without what lets in.
 fn without_token(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
-        _ => url.to_owned(),
+    let Some((before, host)) = url.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    match before.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://…@{host}"),
+        None => format!("…@{host}"),
     }
 }
 
@@ -192,22 +207,27 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Returns what an error of gRPC means, and what to do about it. `None`: there is none.
-fn status(headers: &HeaderMap) -> Option<String> {
+/// Returns the code of an error of gRPC, what it means, and what to do about it. `None`: there is none.
+fn status(headers: &HeaderMap) -> Option<(u32, String)> {
     let code = headers.get("grpc-status")?.to_str().unwrap_or_default();
-    if code == "0" {
-        return Some("it has ended the stream".to_owned());
-    }
     let message = headers.get("grpc-message").map(HeaderValue::as_bytes);
     let message = percent_encoding::percent_decode(message.unwrap_or_default()).decode_utf8_lossy();
-    Some(match code {
-        "12" => {
+    let code = code.parse().unwrap_or(u32::MAX);
+    let why = match code {
+        0 => "it has ended the stream".to_owned(),
+        12 => {
             "it lends nothing: update it, or give the address of the gRPC door of `flowgate decide`"
                 .to_owned()
         }
-        "16" => "it asks for a token: write http://:TOKEN@HOST:PORT, or https://".to_owned(),
+        16 => "it asks for a token: write http://:TOKEN@HOST:PORT, or https://".to_owned(),
         _ => format!("{message} (gRPC status {code})"),
-    })
+    };
+    Some((code, why))
+}
+
+/// An error that does not end by itself.
+fn lasting(why: String) -> redis::RedisError {
+    (ErrorKind::InvalidClientConfig, "it refuses", why).into()
 }
 
 fn broken(cause: h2::Error) -> redis::RedisError {
@@ -393,7 +413,7 @@ async fn read(mut stream: RecvStream, waiting: Arc<Waiting>) {
     let why = match read_all(&mut stream, &waiting).await {
         Err(why) => why,
         Ok(()) => match stream.trailers().await {
-            Ok(Some(trailers)) => status(&trailers),
+            Ok(Some(trailers)) => status(&trailers).map(|(_, why)| why),
             _ => None,
         }
         .unwrap_or_else(|| "it has ended the stream".to_owned()),
@@ -460,6 +480,9 @@ mod tls {
                 }
                 None => {
                     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                    if roots.is_empty() {
+                        return Err(error("the system has no certificate authorities"));
+                    }
                 }
             }
             let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -12,7 +12,7 @@ impl FleetKeyed {
     /// Returns the hash of the limit's name, by which other processes ask for it.
     #[doc(hidden)]
     pub fn name_hash(&self) -> u64 {
-        self.record(b"").limit()
+        self.question.record.limit()
     }
 
     /// Returns the terms that decide a request in which a process states these.

@@ -363,6 +363,12 @@ impl LeaseAnswer {
 
     /// Returns what became of `request`.
     pub(super) fn read(self, request: &Request) -> Outcome {
+        // One number answers: how much was given back.
+        const BACK: &[Run] = &[Run {
+            times: u64::MAX,
+            units: 1,
+            least: 1,
+        }];
         let replies = match self.answered {
             Some(Answered::Replies(replies)) => replies.replies,
             Some(Answered::Refused(why)) => return Err(Failure::Refused(why)),
@@ -373,19 +379,13 @@ impl LeaseAnswer {
         let runs: Vec<&[Run]> = match request {
             Request::Take(call) => vec![&call.runs],
             Request::TakeAll(calls) => calls.iter().map(|call| &*call.runs).collect(),
-            Request::GiveBack(_) => vec![&[]],
+            Request::GiveBack(_) => vec![BACK],
         };
-        let is_back = matches!(request, Request::GiveBack(_));
         let reply = |(reply, runs): (RecordReply, &[Run])| {
             let seen = reply.seen.as_ref()?.read()?;
-            let fits = match is_back {
-                true => reply.taken.len() == 1,
-                false => {
-                    let taken = reply.taken.iter().zip(runs);
-                    let is_less = |(taken, run): (&u64, &Run)| *taken <= run.times;
-                    reply.taken.len() == runs.len() && taken.into_iter().all(is_less)
-                }
-            };
+            let taken = reply.taken.iter().zip(runs);
+            let is_less = |(taken, run): (&u64, &Run)| *taken <= run.times;
+            let fits = reply.taken.len() == runs.len() && taken.into_iter().all(is_less);
             fits.then_some(Reply {
                 seen,
                 healed: counted(reply.healed)?,

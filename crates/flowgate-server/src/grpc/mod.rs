@@ -107,8 +107,13 @@ impl Services {
                 grpc(MAX_REPORT).streaming(Answers(talk), request).await
             }
             LEASE_METHOD => {
+                let leasing = match leases::enter(&self.site) {
+                    Ok(leasing) => Arc::new(leasing),
+                    Err(status) => return status.into_http(),
+                };
                 let talk = |requests| {
-                    let answers = leases::answers(Arc::clone(&self.site), requests);
+                    let answers =
+                        leases::answers(Arc::clone(&self.site), Arc::clone(&leasing), requests);
                     answers.take_until(Box::pin(health::ended(ending.clone())))
                 };
                 grpc(MAX_LEASE_MESSAGE)
@@ -207,6 +212,25 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     let content = headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
     let rest = content.and_then(|content| content.strip_prefix(b"application/grpc"));
     rest.is_some_and(|rest| matches!(rest, [] | [b'+' | b';', ..]))
+}
+
+/// Returns the next message of a stream. `None`: the client has ended the stream.
+///
+/// # Errors
+///
+/// There is none in time, for which the status says `late`, or it cannot be read.
+async fn next<M>(
+    messages: &mut Streaming<M>,
+    idle_time: Duration,
+    late: &'static str,
+) -> Result<Option<M>, Status> {
+    let message = timeout(idle_time, messages.message()).await;
+    let message = message.map_err(|_| Status::deadline_exceeded(late))?;
+    message.map_err(|status| match status.code() {
+        // tonic's status for a message that is too large.
+        Code::OutOfRange => Status::resource_exhausted("the message is too large"),
+        _ => status,
+    })
 }
 
 /// Returns the time that the client waits: `grpc-timeout`, such as `20m` for 20 ms. `None` if there is none, or it is malformed.

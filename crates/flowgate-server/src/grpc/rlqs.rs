@@ -1,6 +1,7 @@
 //! `RateLimitQuotaService/StreamRateLimitQuotas`: reports of an Envoy to assignments.
 
 use super::messages::WholeSeconds;
+use super::next;
 use super::quota_messages::{
     AbandonAction, Action, BucketAction, BucketId, BucketQuotaUsage, QuotaAssignmentAction,
     RateLimitQuotaResponse, RateLimitQuotaUsageReports, RateLimitStrategy, Strategy, TokenBucket,
@@ -11,8 +12,7 @@ use crate::limits::DecideLimits;
 use crate::rlqs::{Answer, Assignment, QuotaStream, TIME_TO_LIVE, Usage};
 use futures_util::stream::{Stream, try_unfold};
 use std::sync::Arc;
-use tokio::time::timeout;
-use tonic::{Code, Status, Streaming};
+use tonic::{Status, Streaming};
 
 pub(super) const SERVICE: &str = "envoy.service.rate_limit_quota.v3.RateLimitQuotaService";
 pub(super) const STREAM_RATE_LIMIT_QUOTAS: &str =
@@ -51,14 +51,8 @@ impl Talk {
             return Err(Status::resource_exhausted("too many streams"));
         };
         loop {
-            let report = timeout(self.site.bounds.idle_time, self.reports.message()).await;
-            let report = report.map_err(|_| Status::deadline_exceeded("no report"))?;
-            let Some(report) = report.map_err(|status| match status.code() {
-                // tonic's status for a message that is too large.
-                Code::OutOfRange => Status::resource_exhausted("the message is too large"),
-                _ => status,
-            })?
-            else {
+            let idle_time = self.site.bounds.idle_time;
+            let Some(report) = next(&mut self.reports, idle_time, "no report").await? else {
                 return Ok(None);
             };
             if self.domain.is_empty() {

@@ -16,7 +16,7 @@ use crate::decision::DescriptorEntry;
 use crate::rlqs::Quotas;
 use crate::throttle::Throttle;
 use flowgate::{KeyedError, Quota};
-use flowgate_fleet::{Fleet, LeaseAnswers, LeaseRequests};
+use flowgate_fleet::{Fleet, FleetError, FleetKeyed, LeaseAnswers, LeaseRequests};
 use state::{Exports, StateWriter};
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -41,7 +41,7 @@ pub struct DecideLimits {
     /// By id and by name. `None`: several rules have that name.
     names: HashMap<Box<str>, Option<Arc<Rule>>>,
     /// Those in a store, by the hash of the id.
-    lent: HashMap<u64, Arc<Rule>>,
+    lent: HashMap<u64, FleetKeyed>,
     pub(crate) throttle: Arc<Throttle>,
     /// Held while a request takes from several limits.
     pub(crate) several: Arc<Mutex<()>>,
@@ -332,11 +332,7 @@ impl DecideLimits {
         let throttle = Arc::clone(&self.throttle);
         let before = Before::Limits(self);
         let limits = Self::compile(config, &self.time, self.store.as_ref(), throttle, &before)?;
-        if let Err(problem) = limits.set_stored_quotas() {
-            // Those of before were kept until now.
-            let _ = self.set_stored_quotas();
-            return Err(problem);
-        }
+        limits.set_stored_quotas()?;
         for rule in limits.rules() {
             let Some(before) = self.rule_of(&rule.id) else {
                 continue;
@@ -356,14 +352,18 @@ impl DecideLimits {
     ///
     /// # Errors
     ///
-    /// Returns a [`Problem`] if one cannot be kept. Compiling has tried it under another name, but a program that shares the fleet may have
-    /// a limit of this name.
+    /// Returns a [`Problem`] if one cannot be kept, and replaces none. Compiling has asked the limits of this configuration, but a program
+    /// that shares the fleet may have a limit of the same name.
     fn set_stored_quotas(&self) -> Result<(), Problem> {
-        for rule in self.rules() {
-            let set = rule.stored().map(Stored::set_quota).transpose();
-            set.map_err(|error| Problem::new(&rule.id, None, error.to_string()))?;
-        }
-        Ok(())
+        let each = |act: fn(&Stored) -> Result<(), FleetError>| {
+            for rule in self.rules() {
+                let done = rule.stored().map(act).transpose();
+                done.map_err(|error| Problem::new(&rule.id, None, error.to_string()))?;
+            }
+            Ok(())
+        };
+        each(Stored::check_quota)?;
+        each(Stored::set_quota)
     }
 
     fn compile(
@@ -452,7 +452,7 @@ impl DecideLimits {
         &self,
         requests: &LeaseRequests,
     ) -> Option<impl Future<Output = LeaseAnswers> + Send + use<>> {
-        let limit = |name| Some(self.lent.get(&name)?.stored()?.limit());
+        let limit = |name| self.lent.get(&name);
         Some(self.store.as_ref()?.lend(requests, &limit))
     }
 
@@ -606,7 +606,7 @@ impl Compiler<'_> {
         }
         if let Some(stored) = rule.stored() {
             let lent = &mut self.limits.lent;
-            lent.insert(stored.limit().name_hash(), Arc::clone(&rule));
+            lent.insert(stored.limit().name_hash(), stored.limit().clone());
         }
         let own = rule.own_name().filter(|name| *name != id);
         for name in [Some(id), own].into_iter().flatten() {

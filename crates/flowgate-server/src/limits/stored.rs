@@ -62,18 +62,21 @@ impl Stored {
             leased: terms.leased,
             capacity: terms.capacity.unwrap_or(CAPACITY),
         };
-        let build = |name: &str, quota, built: Built| {
-            let limit = built.limit(fleet, name, (kind, quota));
-            limit.map_err(|error| match error {
-                FleetError::Overshoot { least } => format!(
-                    "leases cannot keep this overshoot: write `overshoot: {least}` or more tokens, or `mode: strict`"
-                ),
-                FleetError::NoCutOff => "what is admitted while the store does not answer is not known: add --nodes N, or write `when_cut_off: deny`".to_owned(),
-                error => error.to_string(),
-            })
+        let explained = |error| {
+            match error {
+            FleetError::Overshoot { least } => format!(
+                "leases cannot keep this overshoot: write `overshoot: {least}` or more tokens, or `mode: strict`"
+            ),
+            FleetError::NoCutOff => "what is admitted while the store does not answer is not known: add --nodes N, or write `when_cut_off: deny`".to_owned(),
+            error => error.to_string(),
+        }
+        };
+        let build = |quota| {
+            let limit = built.limit(fleet, id, (kind, quota));
+            limit.map_err(explained)
         };
         let limit = match before {
-            None => build(id, quota, built)?,
+            None => build(quota)?,
             Some(before) if before.kind != kind => {
                 let what = "a limit in a store cannot become another kind of limit while servers run: give it another key, or restart them";
                 return Err(what.to_owned());
@@ -84,16 +87,13 @@ impl Stored {
                 return Err(what.to_owned());
             }
             Some(before) => {
-                // All limits of one name have one quota. Whether they can have this one, another name tells.
-                let tried = Built {
-                    capacity: 1,
-                    ..built
-                };
-                build(&format!("{id} "), quota, tried)?;
-                match before.built == built {
+                // All limits of one name have one quota, and this one keeps that of before until it is replaced.
+                let limit = match before.built == built {
                     true => before.limit.clone(),
-                    false => build(id, before.limit.quota(), built)?,
-                }
+                    false => build(before.limit.quota())?,
+                };
+                limit.check_quota(quota).map_err(explained)?;
+                limit
             }
         };
         Ok(Some(Self {
@@ -106,6 +106,11 @@ impl Stored {
 
     pub(crate) fn limit(&self) -> &FleetKeyed {
         &self.limit
+    }
+
+    /// Returns an error if a limit of this name cannot have the quota.
+    pub(crate) fn check_quota(&self) -> Result<(), FleetError> {
+        self.limit.check_quota_of_name(self.quota)
     }
 
     /// Puts the quota into force, for all limits of this name. What was taken stays taken.

@@ -9,7 +9,7 @@ use crate::rpc::Client;
 use crate::support::{Running, answer};
 use engine::Engine;
 use flowgate::{ManualClock, Quota};
-use flowgate_fleet::{CutOff, Fleet, FleetError, LocalStore, Overshoot};
+use flowgate_fleet::{CutOff, Fleet, FleetError, FleetKeyed, LocalStore, Overshoot};
 use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime};
 use flowgate_testkit::proxy::Proxy;
 use load::Ledger;
@@ -97,6 +97,12 @@ fn ready(fleet: &Fleet) {
     runtime.block_on(fleet.ready());
 }
 
+/// The limit of each user.
+fn user(fleet: &Fleet) -> FleetKeyed {
+    let user = fleet.keyed("api.user", "4/day".parse().unwrap());
+    user.build().unwrap()
+}
+
 fn is_down(fleet: &Fleet) -> bool {
     format!("{fleet:?}").contains("Down")
 }
@@ -104,12 +110,7 @@ fn is_down(fleet: &Fleet) -> bool {
 #[test]
 fn c1_processes_and_the_doors_of_the_server_take_from_one_limit() {
     let server = Server::new();
-    let [one, other] = [server.process(), server.process()].map(|fleet| {
-        fleet
-            .keyed("api.user", "4/day".parse().unwrap())
-            .build()
-            .unwrap()
-    });
+    let [one, other] = [server.process(), server.process()].map(|fleet| user(&fleet));
     assert!(one.ask("alice").n(2).block().is_ok());
     assert_eq!(server.asks("users", "alice"), "200");
     assert!(other.ask("alice").n(2).block().is_err());
@@ -146,10 +147,7 @@ fn c1_windows_of_a_server_are_aligned_for_all() {
 fn c1_several_limits_of_a_server_are_taken_from_all_or_none() {
     let server = Server::new();
     let fleet = server.process();
-    let user = fleet
-        .keyed("api.user", "4/day".parse().unwrap())
-        .build()
-        .unwrap();
+    let user = user(&fleet);
     let site = fleet
         .limit("api.site_a", "1000/day burst 500".parse().unwrap())
         .build()
@@ -235,6 +233,9 @@ fn a_wrong_name_or_quota_is_an_error_and_a_server_that_is_away_is_none() {
         ("redis://a", "http://"),
         ("http://", "no address"),
         ("http://secret@a", ":TOKEN@HOST"),
+        (":secret@a", "http"),
+        ("http://a:99999", "from 1 to 65535"),
+        ("http://:secret@a:0", "from 1 to 65535"),
         ("http://a:8081/path", "nothing follows"),
     ] {
         let error = Fleet::server(url).unwrap_err().to_string();
@@ -250,10 +251,7 @@ fn a_reload_accepts_the_quota_of_before_and_that_of_now() {
     let text = LIMITS.replace("quota: 4/day", "quota: 8/day");
     let config = Config::parse("new.yaml", &text).unwrap();
     let fleet = server.process();
-    let user = fleet
-        .keyed("api.user", "4/day".parse().unwrap())
-        .build()
-        .unwrap();
+    let user = user(&fleet);
     assert!(user.ask("alice").n(3).block().is_ok());
     server.running.reloader.reload(&config).unwrap();
     assert!(user.ask("alice").block().is_ok());
@@ -270,13 +268,32 @@ fn a_reload_accepts_the_quota_of_before_and_that_of_now() {
 }
 
 #[test]
+fn a_server_whose_store_is_a_server_reloads() {
+    let above = Server::new();
+    let fleet = above.process();
+    let below = limits(LIMITS, &fleet);
+    let text = LIMITS.replace("name: users", "name: people");
+    let config = |text: &str| Config::parse("new.yaml", text).unwrap();
+    let below = below.reloaded(&config(&text)).unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let admits = |limits: &DecideLimits| {
+        let status = runtime.block_on(limits.ask("people", b"alice", 4));
+        !status.unwrap().is_over
+    };
+    assert!(admits(&below));
+    assert_eq!(above.asks("users", "alice"), "429");
+    // The quota changes above, and then below.
+    let text = text.replace("quota: 4/day", "quota: 8/day");
+    above.running.reloader.reload(&config(&text)).unwrap();
+    let below = below.reloaded(&config(&text)).unwrap();
+    assert!(admits(&below));
+}
+
+#[test]
 fn a_server_that_has_forgotten_is_reminded() {
     let server = Server::new();
     let fleet = server.process();
-    let user = fleet
-        .keyed("api.user", "4/day".parse().unwrap())
-        .build()
-        .unwrap();
+    let user = user(&fleet);
     assert!(user.ask("alice").n(3).block().is_ok());
     server.store.forget();
     assert!(user.ask("alice").block().is_ok());
