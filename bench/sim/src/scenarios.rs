@@ -36,7 +36,7 @@ impl Scenario {
         outcome.events
     }
 
-    /// What makes the same requests and calls without the simulator, where they are most of the work.
+    /// The same requests and calls without the simulator, where they are most of the work.
     pub fn direct(&self) -> Option<impl FnOnce() -> u64> {
         let calls = self.calls.as_ref()?;
         let requests = (self.requests).get_or_init(|| Requests::of(&self.simulation));

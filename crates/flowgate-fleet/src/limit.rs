@@ -179,7 +179,7 @@ impl FleetKeyed {
         self.question.strict.check_quota(quota)
     }
 
-    /// Returns an error if a limit of this name cannot have the quota: then [`set_quota`](Self::set_quota) fails.
+    /// Returns an error if [`set_quota`](Self::set_quota) would fail for this quota.
     #[doc(hidden)]
     pub fn check_quota_of_name(&self, quota: Quota) -> Result<(), FleetError> {
         let Question { shared, name, .. } = &self.question;
