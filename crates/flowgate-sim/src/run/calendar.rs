@@ -76,18 +76,23 @@ impl<E> Calendar<E> {
         if !is_first && at_ns > next_ns {
             return self.put(at_ns, event);
         }
-        // Events of one time stay together, so that they stay in order.
-        if let Some(first) = self.first.take() {
-            self.put(next_ns, first);
-        }
         self.next_ns = at_ns;
-        match is_first {
-            true => self.first = Some(event),
-            false => self.put(at_ns, event),
+        match (is_first, self.first.take()) {
+            (true, None) => self.first = Some(event),
+            (true, Some(first)) => {
+                self.first = Some(event);
+                self.put(next_ns, first);
+            }
+            (false, None) => self.put(at_ns, event),
+            // Events of one time stay together, so that they stay in order.
+            (false, Some(first)) => {
+                self.put(at_ns, first);
+                self.put(at_ns, event);
+            }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, at_ns: u64, event: E) {
         let differs = at_ns ^ self.taken_ns;
         if differs == 0 {
