@@ -29,6 +29,9 @@ pub struct Options {
     /// Only the worst seed of each algorithm, without the median
     #[arg(long)]
     worst: bool,
+    /// Also the seeds with which the first algorithm misses the target
+    #[arg(long)]
+    missed: bool,
     /// Two seeds, 4 and 20 workers, and no scenario of an hour: a check that everything runs
     #[arg(long)]
     quick: bool,
@@ -92,10 +95,24 @@ fn rows(scenario: &Scenario, options: &Options, algorithms: &[Algorithm]) {
         };
         let Scenario { name, workers, .. } = scenario;
         println!("| {name} | {workers} | {what} | {target} |{cells} {verdict} |");
+        if options.missed {
+            for (seed, value) in missed(&runs, index) {
+                println!("    seed {}: {}", options.first + seed, number(value));
+            }
+        }
     }
 }
 
-/// The measures of each seed and algorithm. Each thread takes the next seed.
+/// The seeds, from 0, with which the first algorithm misses the target of a measure, and its values.
+fn missed(runs: &[Vec<Vec<Measure>>], index: usize) -> impl Iterator<Item = (u64, f64)> {
+    let measures = runs.iter().map(move |run| run[0][index]);
+    (0..)
+        .zip(measures)
+        .filter(|(_, measure)| !measure.target.is_met(measure.value))
+        .map(|(seed, measure)| (seed, measure.value))
+}
+
+/// The measures of each seed, in order, and algorithm. Each thread takes the next seed.
 fn run(
     scenario: &Scenario,
     first: u64,
@@ -110,7 +127,7 @@ fn run(
             if seed >= seeds {
                 return runs;
             }
-            runs.push((scenario.run)(first + seed, algorithms));
+            runs.push((seed, (scenario.run)(first + seed, algorithms)));
         }
     };
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
@@ -119,7 +136,9 @@ fn run(
         let runs = threads
             .into_iter()
             .map(|thread| thread.join().expect("no panic"));
-        runs.flatten().collect()
+        let mut runs: Vec<_> = runs.flatten().collect();
+        runs.sort_by_key(|(seed, _)| *seed);
+        runs.into_iter().map(|(_, run)| run).collect()
     })
 }
 
