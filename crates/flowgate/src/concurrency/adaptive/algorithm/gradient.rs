@@ -467,7 +467,8 @@ impl Gradient {
         let is_unhealthy = latency_ns > self.settings.max_healthy_ns;
         if !is_queue && !is_unhealthy {
             self.baseline_ns = latency_ns;
-            self.recheck();
+            (self.windows, self.full_windows) = (0, 0);
+            self.next_trial = RECHECK_AFTER;
         } else if is_queue
             && limit > FineLimit::ONE
             && latency_ns > self.baseline_ns.saturating_add(self.baseline_ns / 3)
