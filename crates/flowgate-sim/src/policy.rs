@@ -310,7 +310,7 @@ impl LimiterPolicy {
                 let limiter = keyed.key(&request.key);
                 limiter.try_acquire_n(cost).map(|()| Held::nothing())
             }
-            AnyLimiter::Concurrency(limit) => limit.try_acquire_owned().map(Held::permit),
+            AnyLimiter::Concurrency(limit) => limit.try_acquire_n_owned(cost).map(Held::permit),
             AnyLimiter::Gate(gate) => gate.try_acquire_owned().map(Held::gate_permit),
             AnyLimiter::KeyedGate(gate) => gate.try_acquire(request.key),
             AnyLimiter::Adaptive(limit) => limit.try_acquire_owned().map(Held::adaptive_permit),
@@ -338,7 +338,8 @@ impl LimiterPolicy {
                 Waiting::boxed(wait, |_| Held::nothing())
             }
             AnyLimiter::Concurrency(limit) => {
-                Waiting::boxed(limit.acquire_owned().within(patience), Held::permit)
+                let wait = limit.acquire_owned().n(cost).within(patience);
+                Waiting::boxed(wait, Held::permit)
             }
             AnyLimiter::Gate(gate) => {
                 Waiting::boxed(gate.acquire_owned().within(patience), Held::gate_permit)

@@ -12,3 +12,4 @@ mod overload;
 mod retry_storm;
 mod scenarios;
 mod suggestions;
+mod weights;

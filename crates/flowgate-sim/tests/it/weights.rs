@@ -1,0 +1,69 @@
+//! A concurrency limit for requests of one slot and of eight, under twice the load: a large request waits until as many slots are
+//! free, and nobody overtakes it meanwhile.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate::{ConcurrencyLimit, Quota};
+use flowgate_schedule::Schedule;
+use flowgate_sim::{
+    Arrivals, Distribution, LimiterPolicy, RunOutcome, Server, Simulation, SourceOutcome, Traffic,
+};
+
+const MILLI: Duration = Duration::from_millis(1);
+const SECONDS: u64 = 20;
+const SLOTS: u32 = 100;
+/// How long a request has its slots, and how long it waits for them.
+const SERVICE: Duration = Duration::from_millis(10);
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+const LARGE: u64 = 8;
+
+/// Each size alone would use all slots.
+fn run(seed: u64) -> RunOutcome {
+    let per_second = u64::from(SLOTS) * 100;
+    let traffic = |name: &str, cost: u64, seed: u64| {
+        let quota = Quota::per_second(per_second / cost);
+        let requests = per_second / cost * (SECONDS + 1);
+        let schedule = Schedule::poisson(quota, seed, requests).expect("a schedule");
+        Traffic::new(name, Arrivals::Scheduled(schedule)).cost(cost)
+    };
+    let server = Server::new(10 * SLOTS, Distribution::exponential(SERVICE));
+    let outcome = Simulation::new(seed, Duration::from_secs(SECONDS))
+        .traffic(traffic("small", 1, 2 * seed))
+        .traffic(traffic("large", LARGE, 2 * seed + 1))
+        .server(server)
+        .run("weights", |time| {
+            let limit = ConcurrencyLimit::builder(SLOTS).clock(time).build();
+            let limit = Arc::new(limit.expect("a limit"));
+            Ok::<_, Infallible>(LimiterPolicy::concurrency(limit).wait(LONGEST_WAIT))
+        });
+    let Ok(outcome) = outcome;
+    outcome
+}
+
+#[test]
+fn large_requests_leave_few_slots_unused_and_wait_as_long_as_small_ones() {
+    for seed in 1..=5 {
+        let outcome = run(seed);
+        let [small, large] = outcome.sources.as_slice() else {
+            panic!("two sources");
+        };
+        let slots = small.counts.admitted + LARGE * large.counts.admitted;
+        let used = slots as f64 * SERVICE.as_secs_f64() / (u64::from(SLOTS) * SECONDS) as f64;
+        assert!((0.9..=1.01).contains(&used), "seed {seed}: {used}");
+
+        // Recorded with three digits.
+        assert!(large.wait.max() <= LONGEST_WAIT + MILLI, "seed {seed}");
+        let [of_small, of_large] = [small, large].map(|source| source.wait.mean());
+        assert!(
+            of_large.abs_diff(of_small) <= 2 * MILLI,
+            "{of_small:?} {of_large:?}"
+        );
+        let admitted = |source: &SourceOutcome| {
+            source.counts.admitted as f64 / source.counts.operations as f64
+        };
+        let ratio = admitted(large) / admitted(small);
+        assert!((0.95..=1.05).contains(&ratio), "seed {seed}: {ratio}");
+    }
+}
