@@ -405,6 +405,20 @@ fn a_first_baseline_of_a_queue_is_not_believed() {
 }
 
 #[test]
+fn a_slow_start_in_a_long_queue_ends_within_twenty_windows() {
+    for workers in [1, 2, 4, 8] {
+        let mut gradient = Gradient::default();
+        let initial = gradient.initial();
+        saturated(&mut gradient, initial, workers, 10, 20);
+        assert_eq!(
+            gradient.report().baseline_ns,
+            Some(10_000_000),
+            "{workers} workers"
+        );
+    }
+}
+
+#[test]
 fn a_limit_that_has_become_too_low_grows_to_four_times_within_twenty_windows() {
     let mut gradient = Gradient::default();
     let initial = gradient.initial();
