@@ -138,7 +138,8 @@ fn of_size(workers: u32) -> Vec<Scenario> {
         let plant = Plant::new(workers, service, 2.0, seconds);
         all.push(Scenario::steady(name, plant, close_to_oracle(0.98)));
     }
-    let plant = Plant::new(workers, EXPONENTIAL, 10.0, seconds / 3.0);
+    // The first second does not count: it has the slow start, and the trial at its end.
+    let plant = Plant::new(workers, EXPONENTIAL, 10.0, (seconds / 3.0).max(6.0));
     all.push(Scenario::steady(
         "4 load 10, exponential",
         plant,

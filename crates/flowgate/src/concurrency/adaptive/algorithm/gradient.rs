@@ -15,7 +15,7 @@ const QUEUE_OF_ROOT: u64 = 8 * ONE / 10;
 const ALARM_CUT: u64 = 6 * ONE / 10;
 const HABIT_CUT: u64 = 9 * ONE / 10;
 const GUESS_CUT: u64 = ONE / 2;
-/// How deep a trial goes on in the slow start, in 65,536ths: the queue may be of any length, and nothing was served well before.
+/// How deep a trial goes on in the slow start, in 65,536ths, where the queue is long: nothing was served well before.
 const START_CUT: u64 = ONE / 4;
 /// A trial on alarm begins with no deeper cut, in 65,536ths: a slower service would starve meanwhile.
 const DEEPEST_CUT: u64 = 42 * ONE / 100;
@@ -531,14 +531,17 @@ impl Gradient {
     /// Cuts the limit once more: there was still a queue at `from`.
     fn go_on(&mut self, trial: Trial, from: Point) -> FineLimit {
         let of_queue_ns = trial.from.queued_ns(from.limit);
-        let is_far = from.latency_ns < of_queue_ns + of_queue_ns / 5;
+        // Only if the slow start has begun in a queue, it can be much longer than the limit of the knee.
+        let is_far = self.is_slow_start
+            && from.limit <= self.settings.initial.times(2, 1)
+            && from.latency_ns < of_queue_ns + of_queue_ns / 5;
         let trial = Trial {
             from,
             expected_ns: from.latency_ns,
             ..trial
         };
         self.phase = Phase::Settle(trial, SETTLE_WINDOWS);
-        let cut = match self.is_slow_start && is_far {
+        let cut = match is_far {
             true => START_CUT,
             false => GUESS_CUT,
         };
