@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that COMPARE.md quotes, in one command: tables as they come, and in bench/out/ the same as text, JSON and a chart
-# for each group. bench/all.sh takes 40 minutes, bench/all.sh --quick some two minutes (to see that it runs; not to be
+# for each group. bench/all.sh takes 45 minutes, bench/all.sh --quick some two minutes (to see that it runs; not to be
 # quoted); with names of groups, bench/all.sh keyed tower, only these.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -17,13 +17,14 @@ groups=(
     "fleet flowgate-bench-fleet"
     "decide flowgate-bench-decide"
     "sim flowgate-bench-sim"
+    "adaptive flowgate-bench-adaptive"
     "tower flowgate-bench-tower"
     "clients flowgate-bench-clients"
     "field flowgate-bench-field"
     "verify flowgate-bench-verify --together 4"
 )
 # These have verdicts and no speeds: there is nothing to draw.
-without_chart=" decide field fleet sim verify "
+without_chart=" adaptive decide field fleet sim verify "
 
 usage() {
     echo "usage: bench/all.sh [--quick] [GROUP…]; groups: ${groups[*]%% *}" >&2

@@ -24,6 +24,7 @@ need_package h2load nghttp2-client
 need_package redis-benchmark redis-tools
 cargo run --profile smoke --locked -p flowgate-bench-decide -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-sim -- --quick
+cargo run --profile smoke --locked -p flowgate-bench-adaptive -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-tower -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-field -- --quick
 cargo run --profile smoke --locked -p flowgate-bench-verify -- --quick
