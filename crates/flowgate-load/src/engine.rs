@@ -217,7 +217,7 @@ fn carry_out(
 
     let [lag, response, service] = measurement.durations().map(|durations| durations.spread());
     let report = Report {
-        target: prepared.in_words(),
+        target: prepared.target.clone(),
         own_origin: plan.own_origin,
         asked,
         span: measurement.span(),

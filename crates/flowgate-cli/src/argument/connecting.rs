@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::Args;
 use flowgate_load::{
     ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, MAX_CONNECTIONS, Pace,
-    Plan, Trust, Via,
+    Plan, Target, Trust, Via,
 };
 
 use super::duration;
-use crate::exit::Refusal;
+use crate::exit::{Refusal, complain};
 
 /// Maximum number of sending threads.
 const MAX_THREADS: usize = 1024;
@@ -141,11 +141,22 @@ impl Route {
         self.connect_to.clone()
     }
 
-    /// Applies the options.
-    pub(crate) fn apply(self, connect: &mut ConnectOptions) {
+    /// Applies the options. `targets` are all servers, and `connect` has the HTTP version.
+    pub(crate) fn apply(
+        self,
+        connect: &mut ConnectOptions,
+        targets: &[Target],
+    ) -> Result<(), Refusal> {
+        let is_plain = targets.iter().any(|target| !target.is_tls());
+        if self.proxy.is_some() && is_plain && connect.version != HttpVersion::Http1 {
+            return Err(Refusal::usage(
+                "--proxy forwards http:// only over HTTP/1.1: remove --http2, or write an https:// URL",
+            ));
+        }
         connect.via = self.via();
         connect.addresses = self.resolve;
         connect.proxy = self.proxy;
+        Ok(())
     }
 }
 
@@ -155,7 +166,7 @@ impl Route {
 pub(crate) struct Certificates {
     /// Accept any certificate, as curl does (keep-alive is the default)
     #[arg(short = 'k', long)]
-    pub(crate) insecure: bool,
+    insecure: bool,
 
     /// Trust only the certificates in FILE (PEM), as curl does
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
@@ -179,8 +190,25 @@ impl Certificates {
             .map(PathBuf::as_path)
     }
 
-    /// Applies the options.
-    pub(crate) fn apply(self, connect: &mut ConnectOptions) {
+    /// Applies the options. `targets` are all servers.
+    pub(crate) fn apply(
+        self,
+        connect: &mut ConnectOptions,
+        targets: &[Target],
+    ) -> Result<(), Refusal> {
+        if !targets.iter().any(Target::is_tls) {
+            let given = [("--cacert", &self.cacert), ("--cert", &self.cert)];
+            if let Some((flag, _)) = given.iter().find(|(_, file)| file.is_some()) {
+                return Err(Refusal::usage(format!(
+                    "{flag} has no effect without https://: remove it, or write an https:// URL"
+                )));
+            }
+            if self.insecure {
+                complain(
+                    &"-k has no effect without https://: remove it (connections are kept open anyway)",
+                );
+            }
+        }
         connect.trust = match (self.insecure, self.cacert) {
             (true, _) => Trust::Anyone,
             (false, Some(file)) => Trust::File(file),
@@ -190,6 +218,7 @@ impl Certificates {
             key: self.key.unwrap_or_else(|| certificates.clone()),
             certificates,
         });
+        Ok(())
     }
 }
 
@@ -223,8 +252,8 @@ impl Connecting {
                 "--follow would exceed the limit: remove it, or hold a rate with -q",
             ));
         }
-        self.route.apply(&mut plan.connect);
-        self.certificates.apply(&mut plan.connect);
+        self.route.apply(&mut plan.connect, &plan.targets)?;
+        (self.certificates).apply(&mut plan.connect, &plan.targets)?;
         plan.follow = self.follow;
         plan.cookies = self.cookies;
         plan.timeout = self.timeout;

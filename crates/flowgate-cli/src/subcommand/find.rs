@@ -243,12 +243,13 @@ fn search(find: Find) -> Result<Exit, Refusal> {
         .and_then(|count| NonZeroUsize::new(count as usize));
     service.timeout = find.connecting.timeout;
     service.connect.timeout = find.connecting.timeout;
-    find.connecting.route.apply(&mut service.connect);
-    find.connecting.certificates.apply(&mut service.connect);
     service.connect.version = match find.connecting.http2 {
         true => HttpVersion::Http2,
         false => HttpVersion::Http1,
     };
+    let (route, certificates) = (find.connecting.route, find.connecting.certificates);
+    route.apply(&mut service.connect, &service.targets)?;
+    certificates.apply(&mut service.connect, &service.targets)?;
     allowed(&service, &target, &find.own)?;
     let destinations = Destinations {
         json: find.output.json,

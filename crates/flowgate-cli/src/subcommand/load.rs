@@ -309,11 +309,6 @@ fn plan(
             vec![parse(&origin.insert(started).url())?]
         }
     };
-    if connecting.certificates.insecure && !targets.iter().any(Target::is_tls) {
-        complain(
-            &"-k has no effect without https://: remove it (connections are kept open anyway)",
-        );
-    }
     let Some(first) = targets.first() else {
         return Err(Refusal::usage(
             "no URL: write one such as http://127.0.0.1:8080/",

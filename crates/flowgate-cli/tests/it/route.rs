@@ -252,6 +252,18 @@ fn ways_that_exclude_each_other_are_refused() {
             "cannot be used with",
         ),
         (&["--proxy", "socks5://h:1"], "write http://127.0.0.1:3128"),
+        (
+            &["--proxy", "http://h:1", "--http2"],
+            "--proxy forwards http:// only over HTTP/1.1: remove --http2",
+        ),
+        (
+            &["--cert", "no.pem"],
+            "--cert has no effect without https://: remove it",
+        ),
+        (
+            &["--cacert", "no.pem", "--cert", "no.pem"],
+            "--cacert has no effect without https://: remove it",
+        ),
         (&["--resolve", "h:1"], "write example.org:443:127.0.0.1"),
         (&["--key", "k.pem"], "--cert"),
     ] {

@@ -147,18 +147,47 @@ impl Connector {
     ///
     /// Returns an error if certificates cannot be read, or if no certificate could contain the name.
     pub(crate) fn new(target: &Target, options: &ConnectOptions) -> Result<Connector, TlsError> {
-        let tls = if target.is_tls() {
-            let host = options.server_name.as_deref().unwrap_or(target.host());
-            Some(Tls {
-                name: tls::server_name(host)?,
-                config: Arc::new(tls::configure(
-                    &options.trust,
-                    options.identity.as_ref(),
-                    options.version,
-                )?),
-            })
-        } else {
-            None
+        let config = Connector::config([target], options)?;
+        Connector::with(target, options, config)
+    }
+
+    /// Creates a connector for each target. They share the certificates, which are read once.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`new`](Connector::new).
+    pub(crate) fn each(
+        targets: &[&Target],
+        options: &ConnectOptions,
+    ) -> Result<Vec<Connector>, TlsError> {
+        let config = Connector::config(targets.iter().copied(), options)?;
+        let with = |target: &&Target| Connector::with(target, options, config.clone());
+        targets.iter().map(with).collect()
+    }
+
+    /// Reads the certificates, if any target needs them.
+    fn config<'a>(
+        targets: impl IntoIterator<Item = &'a Target>,
+        options: &ConnectOptions,
+    ) -> Result<Option<Arc<ClientConfig>>, TlsError> {
+        let (trust, identity) = (&options.trust, options.identity.as_ref());
+        let mut targets = targets.into_iter();
+        let configured = || tls::configure(trust, identity, options.version).map(Arc::new);
+        (targets.any(Target::is_tls)).then(configured).transpose()
+    }
+
+    fn with(
+        target: &Target,
+        options: &ConnectOptions,
+        config: Option<Arc<ClientConfig>>,
+    ) -> Result<Connector, TlsError> {
+        let tls = match config.filter(|_| target.is_tls()) {
+            Some(config) => {
+                let host = options.server_name.as_deref().unwrap_or(target.host());
+                let name = tls::server_name(host)?;
+                Some(Tls { config, name })
+            }
+            None => None,
         };
         Ok(Connector {
             version: options.version,

@@ -94,6 +94,7 @@ impl Merged {
     pub fn of(mut runs: Vec<(String, Report)>) -> Result<Merged, MergeError> {
         let slices = slices(&runs)?;
         complete(&runs, &slices)?;
+        fit(&runs)?;
         runs.sort_by_key(|(_, report)| report.asked.slice.map(|slice| slice.index));
         let parts = runs
             .iter()
@@ -143,6 +144,11 @@ fn slices(runs: &[(String, Report)]) -> Result<Vec<Slice>, MergeError> {
                 "{name}: not a slice: write reports of flowgate load --slice"
             )));
         };
+        if !slice.is_one_of_them() {
+            return Err(MergeError(format!(
+                "{name}: there is no {slice}: write the report as it was"
+            )));
+        }
         let (first_name, first) = &runs[0];
         let first_slice = slices.first().copied().unwrap_or(slice);
         let is_same = slice.count == first_slice.count
@@ -181,6 +187,20 @@ fn complete(runs: &[(String, Report)], slices: &[Slice]) -> Result<(), MergeErro
                 "{number} of {count} slices are missing, the first is {first}/{count}: write their reports, too"
             ),
         }));
+    }
+    Ok(())
+}
+
+/// Checks that no sum of counts overflows.
+fn fit(runs: &[(String, Report)]) -> Result<(), MergeError> {
+    let mut all = 0_u64;
+    for (name, report) in runs {
+        let sum = report.sum_of_counts().and_then(|sum| all.checked_add(sum));
+        all = sum.ok_or_else(|| {
+            MergeError(format!(
+                "{name}: its counts are too large: write the report as it was"
+            ))
+        })?;
     }
     Ok(())
 }
@@ -233,7 +253,7 @@ fn add(whole: &mut Report, slice: Report) -> Option<()> {
         (&mut sum.statuses.limited, counts.statuses.limited),
         (&mut sum.statuses.other, counts.statuses.other),
     ] {
-        *sum = sum.saturating_add(count);
+        *sum += count;
     }
     for (code, count) in counts.codes {
         *sum.codes.entry(code).or_default() += count;

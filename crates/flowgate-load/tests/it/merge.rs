@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use flowgate::Quota;
 use flowgate_load::{
-    Detail, Merged, Origin, Plan, Report, RunError, Schedule, Slice, Stop, Target, TimeBlock,
+    Detail, Extent, Merged, Origin, Plan, Report, RunError, Schedule, Slice, Stop, Target,
+    TimeBlock,
 };
 
 use crate::sample;
@@ -23,7 +24,7 @@ fn slice(index: u64, count: u64, response: &str) -> (String, Report) {
     });
     report.detail = Detail {
         response: response.parse().unwrap(),
-        first_sent: Duration::from_millis(index - 1),
+        first_sent: Duration::from_millis(index.saturating_sub(1)),
         last_sent: Duration::from_millis(2_990 + index),
         block: Duration::from_millis(120),
         blocks: vec![TimeBlock {
@@ -110,6 +111,12 @@ fn slices_that_do_not_fit_are_refused() {
     }
     let (_, mut faster) = slice(2, 3, "7");
     faster.asked.text = "2000/s, slice 2/3".to_owned();
+    // Each fits, and their sum does not.
+    let huge = |index| {
+        let (name, mut report) = slice(index, 2, "7");
+        report.counts.body_bytes = u64::MAX / 2;
+        (name, report)
+    };
     for (runs, expected) in [
         (
             vec![slice(1, 3, "5"), slice(3, 3, "5")],
@@ -135,6 +142,15 @@ fn slices_that_do_not_fit_are_refused() {
             vec![slice(1, 3, "5"), (name, faster)],
             "2.json and 1.json are slices of different",
         ),
+        (vec![huge(1), huge(2)], "2.json: its counts are too large"),
+        (
+            vec![slice(1, 2, "5"), slice(3, 2, "5")],
+            "3.json: there is no slice 3/2",
+        ),
+        (
+            vec![slice(0, 2, "5"), slice(1, 2, "5")],
+            "0.json: there is no slice 0/2",
+        ),
         (
             vec![slice(1, 2, "5"), plain],
             "plain.json: not a slice: write reports of",
@@ -153,7 +169,8 @@ fn four_slices_send_the_requests_of_one_schedule() {
     let start_at = SystemTime::now() + Duration::from_secs(3);
     let runs: Vec<_> = std::thread::scope(|scope| {
         let run = |index| {
-            let schedule = Schedule::of(Quota::per_second(1_000), 203).unwrap();
+            let extent = Extent::Requests(203);
+            let schedule = Schedule::bursts(Quota::per_second(1_000), 5, extent).unwrap();
             let mut plan = Plan::new(Target::parse(&origin.url()).unwrap(), schedule);
             plan.slice = Some(Slice {
                 index,
@@ -172,10 +189,11 @@ fn four_slices_send_the_requests_of_one_schedule() {
     let sent: Vec<_> = runs.iter().map(|(_, report)| report.counts.sent).collect();
     assert_eq!(sent, [51, 51, 51, 50]);
     let merged = Merged::of(runs).unwrap();
+    assert_eq!(merged.report.asked.burst, 5, "of the whole schedule");
     assert_eq!(merged.report.counts.statuses.success, 203);
     assert_eq!(merged.report.response.samples, 203);
     assert!(
-        merged.report.span >= Duration::from_millis(201),
+        merged.report.span >= Duration::from_millis(199),
         "{:?}",
         merged.report.span
     );
