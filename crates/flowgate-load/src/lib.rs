@@ -40,6 +40,7 @@
 //! This crate has no features.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod clock_offset;
 mod compare;
 mod connection;
 mod counts;
@@ -73,6 +74,7 @@ mod verdict;
 pub mod verify;
 mod worker;
 
+pub use clock_offset::ClockOffset;
 pub use compare::{Compared, Difference, RunComparison, compare};
 pub use connection::{
     ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, Peer, TlsError, Trust, Via,

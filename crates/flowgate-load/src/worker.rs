@@ -83,7 +83,7 @@ impl Worker {
             sent_ns: self.stamp.sent().map(|sent| journal.offset_ns(sent)),
             done_ns: journal.offset_ns(Instant::now()),
             outcome: match outcome {
-                Ok(Answer { status, bytes }) => Outcome::Answered { status, bytes },
+                Ok(answer) => Outcome::Answered(answer),
                 Err(failure) => Outcome::Failed(failure),
             },
         });

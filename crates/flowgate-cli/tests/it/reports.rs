@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{finished, flowgate, read_request, run, server};
+use crate::support::{Serve, finished, flowgate, read_request, run, server};
 
 /// A directory of its own for each test, gone at its end.
 struct Directory(PathBuf);
@@ -279,6 +279,65 @@ fn slices_are_sent_by_several_processes_and_joined() {
         assert_eq!((exit, out.as_str()), (2, ""), "{err}");
         assert!(err.ends_with(expected) && err.lines().count() == 1, "{err}");
     }
+}
+
+/// Two machines, one of which has a clock that is 250 ms late.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs libfaketime: ./ci/test"]
+fn a_clock_that_is_late_is_told_by_the_joined_report() {
+    let files = Directory::new("clocks");
+    let serve = Serve::start("token 100000/s", &[]);
+    let start_at = std::time::SystemTime::now() + std::time::Duration::from_secs(4);
+    let start_at = humantime::format_rfc3339_millis(start_at).to_string();
+    let paths = ["good.json", "late.json"].map(|name| files.path(name));
+    let processes = [(&paths[0], "1/2", "+0.0"), (&paths[1], "2/2", "-0.25")];
+    let processes = processes.map(|(path, slice, clock)| {
+        let load = ["load", &serve.url, "-q", "500", "-n", "1500"];
+        let part = ["--slice", slice, "--start-at", &start_at];
+        flowgate(&[&load[..], &part, &["--json", path, "--quiet"]].concat())
+            .env("LD_PRELOAD", libfaketime())
+            .env("FAKETIME", clock)
+            .env("DONT_FAKE_MONOTONIC", "1")
+            .spawn()
+            .expect("the binary runs")
+    });
+    for process in processes {
+        let (exit, _, err) = finished(process.wait_with_output().expect("it ends"));
+        assert!(exit == 0 || exit == 4, "{err}");
+    }
+    let (exit, out, err) = run(&["report", "--merge", &paths[0], &paths[1]]);
+    assert_eq!((exit, err.as_str()), (0, ""));
+    let line = out.lines().find(|line| line.starts_with("clocks "));
+    let line = line.unwrap_or_else(|| panic!("{out}"));
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [
+        "clocks",
+        "late",
+        "is",
+        middle,
+        "ms",
+        "±",
+        error,
+        unit,
+        "behind",
+        "good:",
+        ..,
+    ] = words[..]
+    else {
+        panic!("{line}");
+    };
+    let [middle, error] = [middle, error].map(|number| number.parse::<f64>().unwrap());
+    let error = if unit == "ms" { error } else { error / 1e3 };
+    assert!((middle - 250.0).abs() <= error, "{line}");
+}
+
+#[cfg(target_os = "linux")]
+fn libfaketime() -> std::path::PathBuf {
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut places = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    let library = places.find(|library| library.exists());
+    library.expect("libfaketime; ./ci/test installs it")
 }
 
 #[test]

@@ -17,6 +17,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Answer, MAX_HEAD_BYTES};
+use crate::clock_offset::SecondOfDay;
 use crate::failure::Failure;
 
 /// More headers than any server sends.
@@ -28,6 +29,7 @@ pub(super) struct Reader {
     is_head: bool,
     status: StatusCode,
     body_bytes: u64,
+    date: Option<SecondOfDay>,
     keeps_alive: bool,
     stage: Stage,
     /// The head, if the caller wants it.
@@ -63,6 +65,7 @@ impl Reader {
             is_head,
             status: StatusCode::OK,
             body_bytes: 0,
+            date: None,
             keeps_alive: true,
             stage: Stage::Head,
             kept: None,
@@ -121,8 +124,8 @@ impl Reader {
 
     pub(super) fn answer(&self) -> Answer {
         Answer {
-            status: self.status,
-            bytes: self.body_bytes,
+            date: self.date,
+            ..Answer::new(self.status, self.body_bytes)
         }
     }
 
@@ -226,7 +229,7 @@ impl Reader {
         }
     }
 
-    /// Returns how the head of a final response delimits the body.
+    /// Returns how the head of a final response delimits the body, and reads its other headers that matter.
     fn framing(&mut self, head: &httparse::Response<'_, '_>) -> Result<Stage, Failure> {
         let mut length = None;
         let mut is_coded = false;
@@ -246,6 +249,8 @@ impl Reader {
                 for item in items(header.value) {
                     is_chunked = item.eq_ignore_ascii_case(b"chunked");
                 }
+            } else if header.name.eq_ignore_ascii_case("date") {
+                self.date = SecondOfDay::parse(header.value);
             } else if header.name.eq_ignore_ascii_case("connection") {
                 for item in items(header.value) {
                     if item.eq_ignore_ascii_case(b"close") {

@@ -11,7 +11,9 @@ use std::task::Poll;
 use h2::client::SendRequest;
 use h2::{Ping, RecvStream};
 use hyper::body::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, DATE, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
+};
 use hyper::http::uri::{Authority, Scheme};
 use hyper::{Request, Uri, Version};
 use tokio::sync::Notify;
@@ -22,6 +24,7 @@ use super::message::Message;
 use super::stamp::{Departures, Stamp};
 use super::wire::Transport;
 use super::{Answer, MAX_HEAD_BYTES};
+use crate::clock_offset::SecondOfDay;
 use crate::failure::Failure;
 
 /// How much of a response body a server may send before the client reads it.
@@ -145,9 +148,10 @@ impl Http2 {
             let _ = upload.send_data(body, true);
         }
         let (head, body) = response.await.map_err(fail)?.into_parts();
+        let date = head.headers.get(DATE);
         Ok(Answer {
-            status: head.status,
-            bytes: discard(body).await.map_err(fail)?,
+            date: date.and_then(|date| SecondOfDay::parse(date.as_bytes())),
+            ..Answer::new(head.status, discard(body).await.map_err(fail)?)
         })
     }
 

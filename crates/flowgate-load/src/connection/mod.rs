@@ -43,6 +43,7 @@ pub(crate) use message::Message;
 pub(crate) use stamp::Stamp;
 pub(crate) use trunk::Trunk;
 
+use crate::clock_offset::SecondOfDay;
 use crate::failure::Failure;
 use http1::Http1;
 use http2::Http2;
@@ -58,11 +59,24 @@ enum Kind {
     Http2(Http2),
 }
 
-/// A response: the status, and the length of the discarded body.
+/// A response: what is kept of its head, and the length of the discarded body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) bytes: u64,
+    /// Time at the server, if it sent a `Date`.
+    pub(crate) date: Option<SecondOfDay>,
+}
+
+impl Answer {
+    /// Creates a response without a date.
+    pub(crate) fn new(status: StatusCode, bytes: u64) -> Answer {
+        Answer {
+            status,
+            bytes,
+            date: None,
+        }
+    }
 }
 
 impl Connection {

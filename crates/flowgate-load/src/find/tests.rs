@@ -11,6 +11,7 @@ use super::conduct::{Behind, Offered, Service, ServiceLost, conduct};
 use super::finding::{End, LoadFinding};
 use super::load_search::LoadSearch;
 use super::slo::{Condition, Slo};
+use crate::connection::Answer;
 use crate::event::Outcome;
 
 /// A server with some workers and one queue.
@@ -75,7 +76,7 @@ impl Service for Queue {
                 true => StatusCode::INTERNAL_SERVER_ERROR,
                 false => StatusCode::OK,
             };
-            blocks.over(ns(at), done, Outcome::Answered { status, bytes: 0 });
+            blocks.over(ns(at), done, Outcome::Answered(Answer::new(status, 0)));
             completed += u64::from(u128::from(done) < span.as_nanos());
             if done > ns(at) + 1_000_000_000 && at > 1.0 {
                 overrun = Some(sent - completed);

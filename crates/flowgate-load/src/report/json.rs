@@ -116,6 +116,9 @@ impl Report {
     ///   "detail": {                   see Detail; left out in a report of an older version
     ///     "lag", "response", "service": "6000 6010*3",   nanoseconds, and how many
     ///     "first_sent_ns", "last_sent_ns": 120000,   after the start
+    ///     "server_clock": {           its clock minus ours, between these; left out without slices
+    ///       "from_ns": -1200000, "to_ns": 400000
+    ///     },
     ///     "block_ns": 200000000,      length of a block
     ///     "blocks": [{"sent", "done", "limited", "failed": 200, "response": "6000 6010*3"}]
     ///   },

@@ -130,7 +130,7 @@ pub struct Asked {
     pub interval: Duration,
     /// Highest rate in requests per second; `None` without a rate.
     pub highest_per_second: Option<f64>,
-    /// Maximum number of requests with the same scheduled time, in a slice that of the whole schedule.
+    /// Maximum number of requests with the same scheduled time. In a slice, it is that of the whole schedule.
     pub burst: u64,
     /// Bound for every interval, if it has the form burst + rate × time.
     pub guarantee: Option<Guarantee>,

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use flowgate::Quota;
 use flowgate_load::{
-    Detail, Extent, Merged, Origin, Plan, Report, RunError, Schedule, Slice, Stop, Target,
-    TimeBlock,
+    ClockOffset, Detail, Extent, Merged, Origin, Plan, Report, RunError, Schedule, Slice, Stop,
+    Target, TimeBlock,
 };
 
 use crate::sample;
@@ -82,6 +82,52 @@ fn distributions_are_joined_exactly() {
     );
     // A joined report is a report.
     assert_eq!(Report::from_json(&report.to_json()).unwrap(), *report);
+}
+
+/// The clock of the server minus that of a machine.
+fn clock(from_ms: i64, to_ms: i64) -> Option<ClockOffset> {
+    Some(ClockOffset {
+        from_ns: from_ms * 1_000_000,
+        to_ns: to_ms * 1_000_000,
+    })
+}
+
+#[test]
+fn the_clocks_of_machines_are_compared_by_that_of_the_server() {
+    for (clocks, expected) in [
+        // The server is ahead of the third by 12 ms, and so is the second.
+        (
+            [clock(-1, 1), clock(-1, 3), clock(11, 13)],
+            "clocks     3.json is 12.0 ms ± 2.00 ms behind 1.json: its requests were sent that much later\n",
+        ),
+        (
+            [clock(-1, 1), clock(0, 2), clock(0, 1)],
+            "clocks     no difference shown: less than 3.00 ms\n",
+        ),
+        (
+            [clock(5_000, 5_001), None, clock(4_000, 4_001)],
+            "clocks     1.json is 1.00 s ± 1.00 ms behind 3.json: ",
+        ),
+        (
+            [None, clock(0, 1), None],
+            "clocks     not compared: the responses have no Date\n",
+        ),
+    ] {
+        let runs = (1..).zip(clocks).map(|(index, clock)| {
+            let (name, mut report) = slice(index, 3, "5");
+            report.detail.server_clock = clock;
+            (name, report)
+        });
+        let merged = Merged::of(runs.collect()).unwrap();
+        assert_eq!(merged.report.detail.server_clock, None);
+        let text = merged.to_string();
+        assert!(text.contains(expected), "{text}");
+    }
+    let runs = vec![slice(1, 2, "5"), slice(2, 2, "5")];
+    let text = Merged::of(runs).unwrap().to_string();
+    assert!(text.contains("clocks     not compared: "), "{text}");
+    let alone = Merged::of(vec![slice(1, 1, "5")]).unwrap().to_string();
+    assert!(!alone.contains("\nclocks "), "{alone}");
 }
 
 #[test]
@@ -188,6 +234,11 @@ fn four_slices_send_the_requests_of_one_schedule() {
         .collect();
     let sent: Vec<_> = runs.iter().map(|(_, report)| report.counts.sent).collect();
     assert_eq!(sent, [51, 51, 51, 50]);
+    // The server has the clock of this machine.
+    for (name, report) in &runs {
+        let clock = report.detail.server_clock.expect("the server sends a Date");
+        assert!(clock.from_ns <= 0 && clock.to_ns >= 0, "{name}: {clock}");
+    }
     let merged = Merged::of(runs).unwrap();
     assert_eq!(merged.report.asked.burst, 5, "of the whole schedule");
     assert_eq!(merged.report.counts.statuses.success, 203);

@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use flowgate_load::{
-    Asked, Busiest, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing, PacingMode,
-    Provenance, Quantile, Report, RequestCounts, Slice, Slot, Spread, Statuses, TimeBlock,
-    Timeline, TlsFault, Window,
+    Asked, Busiest, ClockOffset, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing,
+    PacingMode, Provenance, Quantile, Report, RequestCounts, Slice, Slot, Spread, Statuses,
+    TimeBlock, Timeline, TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -185,6 +185,10 @@ pub fn full() -> Report {
             service: "104000*2970".parse().expect("a histogram"),
             first_sent: MILLI,
             last_sent: 3_000 * MILLI,
+            server_clock: Some(ClockOffset {
+                from_ns: -1_200_000,
+                to_ns: 400_000,
+            }),
             block: 120 * MILLI,
             blocks: vec![TimeBlock {
                 sent: 2_970,
