@@ -44,6 +44,7 @@ mod clock_offset;
 mod compare;
 mod connection;
 mod counts;
+mod decoder;
 mod detail;
 mod dispatcher;
 mod engine;
@@ -77,9 +78,11 @@ mod worker;
 pub use clock_offset::ClockOffset;
 pub use compare::{Compared, Difference, RunComparison, compare};
 pub use connection::{
-    ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, Peer, TlsError, Trust, Via,
+    ClientIdentity, ConnectOptions, ContentCoding, HostAddress, HttpProxy, HttpVersion, Peer,
+    TlsError, Trust, Via,
 };
 pub use counts::{ErrorCause, RequestCounts, Statuses};
+pub use decoder::Decoded;
 pub use detail::{Detail, Histogram, HistogramError, TimeBlock};
 pub use engine::{RunError, run, run_logged, run_watched};
 pub use failure::{Failure, TlsFault};

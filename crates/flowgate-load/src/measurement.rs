@@ -211,6 +211,7 @@ impl Measurement {
                 status,
                 bytes,
                 date,
+                coding,
             }) => {
                 if let (Some(clock), Some(sent_ns), Some(date)) =
                     (&mut self.server_clock, sent_ns, date)
@@ -221,6 +222,9 @@ impl Measurement {
                 self.counts.statuses.count(status);
                 *self.counts.codes.entry(status.as_u16()).or_default() += 1;
                 self.counts.body_bytes += bytes;
+                if let Some(coding) = coding {
+                    *self.counts.encoded_bytes.entry(coding).or_default() += bytes;
+                }
                 let after = self.counts.statuses;
                 let slot = self.slots.at(done_ns);
                 slot.admitted += after.admitted() - before.admitted();

@@ -86,6 +86,10 @@ pub struct Plan {
     ///
     /// Each connection is one user. Only with HTTP/1.1.
     pub cookies: bool,
+    /// Whether compressed bodies are decoded, to count what they contain (default: no).
+    ///
+    /// A separate thread decodes them when their responses have been timed. A request has to ask for compression with a header.
+    pub decode: bool,
     /// Maximum time of a request, until its response is complete (default: 10 s).
     pub timeout: Duration,
     /// Maximum share of errors of a successful run, from 0 to 1 (default: 0.01).
@@ -200,6 +204,7 @@ impl Plan {
             connect: ConnectOptions::default(),
             follow: 0,
             cookies: false,
+            decode: false,
             timeout: Duration::from_secs(10),
             max_error_share: MAX_ERROR_SHARE,
             warm_up: Duration::ZERO,

@@ -95,7 +95,7 @@ impl Prepared {
         let server = |(target, connector): (&Target, Connector)| {
             Ok(Server {
                 target: target.clone(),
-                connector,
+                connector: connector.collecting(plan.decode),
                 addresses: resolve(target, &plan.connect, stop)?,
             })
         };

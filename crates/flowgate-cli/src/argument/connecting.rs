@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use flowgate_load::{
     ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, MAX_CONNECTIONS, Pace,
-    Plan, Target, Trust, Via,
+    Plan, Target, Template, Trust, Via,
 };
+use hyper::header::{ACCEPT_ENCODING, HeaderValue};
 
 use super::duration;
 use crate::exit::{Refusal, complain};
@@ -78,6 +79,10 @@ pub(crate) struct Connecting {
     /// Keep the cookies that the server sets, separately for each connection
     #[arg(long)]
     cookies: bool,
+
+    /// Ask for gzip, br or zstd, and decode the bodies beside the run, as curl does
+    #[arg(long)]
+    compressed: bool,
 
     #[command(flatten)]
     pub(crate) certificates: Certificates,
@@ -228,6 +233,15 @@ impl Connecting {
         self.route.has_via()
     }
 
+    /// Adds the header of `--compressed`, unless there is another.
+    pub(crate) fn ask(&self, template: &mut Template) {
+        let has_own = (template.headers.iter()).any(|(name, _)| name == ACCEPT_ENCODING);
+        if self.compressed && !has_own {
+            let codings = HeaderValue::from_static("gzip, br, zstd");
+            template.headers.push((ACCEPT_ENCODING, codings));
+        }
+    }
+
     /// Applies the options to the plan.
     pub(crate) fn apply(self, plan: &mut Plan) -> Result<(), Refusal> {
         if self.streams.is_some() && !self.http2 {
@@ -256,6 +270,7 @@ impl Connecting {
         (self.certificates).apply(&mut plan.connect, &plan.targets)?;
         plan.follow = self.follow;
         plan.cookies = self.cookies;
+        plan.decode = self.compressed;
         plan.timeout = self.timeout;
         plan.keep_alive = !self.disable_keepalive;
         plan.threads = self.threads;

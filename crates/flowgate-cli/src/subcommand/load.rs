@@ -295,7 +295,8 @@ fn plan(
         ));
     }
     let pace = profile.pace(cap.limiter()?, is_aimed)?;
-    let template = request.template()?;
+    let mut template = request.template()?;
+    connecting.ask(&mut template);
     let mix = files.mix(&template)?;
     let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
     let targets = match (urls.targets()?, &mix, &url) {

@@ -102,6 +102,63 @@ fn redirects_are_followed_as_often_as_allowed() {
     assert_eq!(lines(&arrival), expected);
 }
 
+/// What gzip makes of `ok`, and something else that says it is gzip.
+const GZIP: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\xcf\x06\0\x47\xdd\xdc\x79\x02\0\0\0";
+
+#[test]
+fn compressed_bodies_are_counted_and_decoded_if_asked() {
+    let (seen, asked) = channel();
+    let url = server(move |stream, _| {
+        let seen = seen.clone();
+        thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            while let Some(head) = head(&mut stream) {
+                let body = match head.starts_with("GET /broken ") {
+                    true => &[GZIP, b"x"].concat()[..],
+                    false => GZIP,
+                };
+                let coded = head.contains("\r\naccept-encoding: gzip, br, zstd\r\n");
+                let _ = seen.send(coded);
+                let (field, body) = match coded {
+                    true => ("content-encoding: gzip\r\n", body),
+                    false => ("", &b"ok"[..]),
+                };
+                let length = body.len();
+                let head = format!("HTTP/1.1 200 OK\r\n{field}content-length: {length}\r\n\r\n");
+                let _ = stream
+                    .get_mut()
+                    .write_all(&[head.as_bytes(), body].concat());
+            }
+        });
+        true
+    });
+    let three = ["load", "-n", "3", "-c", "1"];
+    let (exit, out, err) = run(&[&three[..], &[&url]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert!(!out.contains("\nbodies "), "{out}");
+    let (exit, out, err) = run(&[
+        &three[..],
+        &[&url, "--compressed", "--warm-up", "100ms", "-q", "50"],
+    ]
+    .concat());
+    assert!((exit == 0 || exit == 4) && err.is_empty(), "{err}");
+    let expected = "bodies     66 B gzip   0 B not compressed\n           3 decoded, 66 B to 6 B\n";
+    assert!(out.contains(expected), "{out}");
+    let broken = format!("{url}broken");
+    let (exit, out, err) = run(&[&three[..], &[&broken, "--compressed"]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""));
+    let expected = "           0 decoded, 0 B to 0 B   3 could not be decoded\n";
+    assert!(out.contains(expected), "{out}");
+    // A header of the user is kept.
+    let own = ["-H", "Accept-Encoding: br", "--compressed", &url];
+    let (exit, out, _) = run(&[&three[..], &own].concat());
+    assert_eq!(exit, 0, "{out}");
+    assert!(out.contains("bodies     6 B not compressed\n"), "{out}");
+    let asked: Vec<bool> = asked.try_iter().collect();
+    assert_eq!(asked[..3], [false; 3]);
+    assert_eq!(asked[asked.len() - 3..], [false; 3]);
+}
+
 #[test]
 fn cookies_are_kept_for_each_connection() {
     let (url, arrival) =
@@ -344,4 +401,23 @@ fn redirects_of_nginx_are_followed() {
             "{log}"
         );
     }
+}
+
+#[test]
+#[ignore = "needs nginx: ./ci/test"]
+fn bodies_that_nginx_compresses_are_decoded() {
+    let text = "0123456789".repeat(100);
+    let nginx = Nginx::start(
+        "gzip on; gzip_types text/plain; gzip_min_length 1; default_type text/plain;",
+        &format!("return 200 '{text}';"),
+    );
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let twenty = ["load", &url, "-n", "20", "-c", "2"];
+    let (exit, out, err) = run(&[&twenty[..], &["--compressed"]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains(" gzip   0 B not compressed\n"), "{out}");
+    assert!(out.contains("           20 decoded, "), "{out}");
+    assert!(out.contains(" to 20 kB\n"), "{out}");
+    let (_, out, _) = run(&twenty);
+    assert!(!out.contains("\nbodies "), "{out}");
 }

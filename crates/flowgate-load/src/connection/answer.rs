@@ -16,7 +16,7 @@ use httparse::Status;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Answer, MAX_HEAD_BYTES};
+use super::{Answer, Body, ContentCoding, MAX_HEAD_BYTES};
 use crate::clock_offset::SecondOfDay;
 use crate::failure::Failure;
 
@@ -30,6 +30,10 @@ pub(super) struct Reader {
     status: StatusCode,
     body_bytes: u64,
     date: Option<SecondOfDay>,
+    coding: Option<ContentCoding>,
+    /// Whether a compressed body is kept, and it.
+    collects: bool,
+    body: Option<Body>,
     keeps_alive: bool,
     stage: Stage,
     /// The head, if the caller wants it.
@@ -66,6 +70,9 @@ impl Reader {
             status: StatusCode::OK,
             body_bytes: 0,
             date: None,
+            coding: None,
+            collects: false,
+            body: None,
             keeps_alive: true,
             stage: Stage::Head,
             kept: None,
@@ -81,6 +88,16 @@ impl Reader {
             }),
             ..Reader::new(is_head)
         }
+    }
+
+    /// Keeps the body, if it is compressed.
+    pub(super) fn collect(&mut self) {
+        self.collects = true;
+    }
+
+    /// Returns the body, if it was kept.
+    pub(super) fn take_body(&mut self) -> Option<Body> {
+        self.body.take()
     }
 
     /// Returns the head, if it was kept.
@@ -125,6 +142,7 @@ impl Reader {
     pub(super) fn answer(&self) -> Answer {
         Answer {
             date: self.date,
+            coding: self.coding,
             ..Answer::new(self.status, self.body_bytes)
         }
     }
@@ -135,7 +153,7 @@ impl Reader {
             Stage::Body(left) => Ok(self.body(bytes, left, Stage::Body, Stage::Done)),
             Stage::Chunk(left) => Ok(self.body(bytes, left, Stage::Chunk, Stage::ChunkEnd)),
             Stage::UntilClosed => {
-                self.body_bytes += bytes.len() as u64;
+                self.count(bytes);
                 Ok(bytes.len())
             }
             Stage::ChunkSize => match httparse::parse_chunk_size(bytes) {
@@ -174,12 +192,20 @@ impl Reader {
 
     fn body(&mut self, bytes: &[u8], left: u64, more: fn(u64) -> Stage, end: Stage) -> usize {
         let here = left.min(bytes.len() as u64);
-        self.body_bytes += here;
+        self.count(&bytes[..here as usize]);
         self.stage = match left - here {
             0 => end,
             left => more(left),
         };
         here as usize
+    }
+
+    /// Counts bytes of the body.
+    fn count(&mut self, bytes: &[u8]) {
+        self.body_bytes += bytes.len() as u64;
+        if let Some(body) = &mut self.body {
+            body.add(bytes);
+        }
     }
 
     fn head(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
@@ -251,6 +277,8 @@ impl Reader {
                 }
             } else if header.name.eq_ignore_ascii_case("date") {
                 self.date = SecondOfDay::parse(header.value);
+            } else if header.name.eq_ignore_ascii_case("content-encoding") {
+                self.coding = ContentCoding::parse(header.value);
             } else if header.name.eq_ignore_ascii_case("connection") {
                 for item in items(header.value) {
                     if item.eq_ignore_ascii_case(b"close") {
@@ -261,6 +289,7 @@ impl Reader {
                 }
             }
         }
+        self.body = self.coding.filter(|_| self.collects).map(Body::new);
         let has_none = self.is_head || matches!(self.status.as_u16(), 204 | 304);
         Ok(match length {
             _ if has_none => Stage::Done,

@@ -132,6 +132,8 @@ pub(crate) struct Connector {
     /// Host and port for a tunnel through a proxy.
     tunnel: Option<String>,
     timeout: Duration,
+    /// Whether connections keep compressed bodies.
+    collects: bool,
 }
 
 #[derive(Clone)]
@@ -198,7 +200,13 @@ impl Connector {
                 format!("{host}:{}", target.port())
             }),
             timeout: options.timeout,
+            collects: false,
         })
+    }
+
+    /// Sets whether connections keep the compressed body of a response until the next.
+    pub(crate) fn collecting(self, collects: bool) -> Connector {
+        Connector { collects, ..self }
     }
 
     /// Returns whether several users may share a connection.
@@ -242,9 +250,9 @@ impl Connector {
         };
         let kind = if is_http2 {
             let authority = self.authority.clone();
-            Kind::Http2(Http2::open(transport, departures, scheme, authority).await?)
+            Kind::Http2(Http2::open(transport, departures, scheme, authority, self.collects).await?)
         } else {
-            Kind::Http1(Box::new(Http1::new(transport, departures)))
+            Kind::Http1(Box::new(Http1::new(transport, departures, self.collects)))
         };
         Ok(Connection(kind))
     }

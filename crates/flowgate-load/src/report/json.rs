@@ -90,6 +90,10 @@ impl Report {
     ///   "counts": {                   see RequestCounts
     ///     "scheduled": 5000,          ?
     ///     "sent", "unsent", "skipped", "unanswered", "resent", "queued", "body_bytes": 0,
+    ///     "encoded_bytes": {"gzip": 9000},   of these, by Content-Encoding; left out without any
+    ///     "decoded": {                see Decoded; left out if nothing was to be decoded
+    ///       "bodies", "wire_bytes", "bytes", "broken", "skipped": 0
+    ///     },
     ///     "statuses": {               see Statuses
     ///       "informational", "success", "redirection", "client_error", "server_error", "limited", "other": 0
     ///     },

@@ -264,6 +264,13 @@ fn add(whole: &mut Report, slice: Report) -> Option<()> {
     for (code, count) in counts.codes {
         *sum.codes.entry(code).or_default() += count;
     }
+    for (coding, bytes) in counts.encoded_bytes {
+        *sum.encoded_bytes.entry(coding).or_default() += bytes;
+    }
+    sum.decoded = match (sum.decoded, counts.decoded) {
+        (Some(one), Some(other)) => Some(one.plus(other)),
+        (one, other) => one.or(other),
+    };
     for (failure, count) in counts.failures {
         *sum.failures.entry(failure).or_default() += count;
     }

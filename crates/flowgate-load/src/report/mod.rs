@@ -19,6 +19,7 @@ pub(crate) use self::provenance::rfc3339;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::RequestCounts;
+use crate::decoder::Decoded;
 use crate::detail::Detail;
 use crate::failure::Failure;
 use crate::pacing::Pacing;
@@ -478,6 +479,8 @@ impl Report {
         let times = histograms.flat_map(|times| times.counts().iter().map(|(_, count)| *count));
         (single.into_iter())
             .chain(counts.codes.values().copied())
+            .chain(counts.encoded_bytes.values().copied())
+            .chain(counts.decoded.map_or([0; 5], Decoded::numbers))
             .chain(counts.failures.values().copied())
             .chain(slots)
             .chain(in_blocks)

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use flowgate::Quota;
 use flowgate_load::{
-    ClockOffset, Detail, Extent, Merged, Origin, Plan, Report, RunError, Schedule, Slice, Stop,
-    Target, TimeBlock,
+    ClockOffset, ContentCoding, Decoded, Detail, Extent, Merged, Origin, Plan, Report, RunError,
+    Schedule, Slice, Stop, Target, TimeBlock,
 };
 
 use crate::sample;
@@ -21,6 +21,12 @@ fn slice(index: u64, count: u64, response: &str) -> (String, Report) {
         index,
         count,
         start_at,
+    });
+    report.counts.encoded_bytes = [(ContentCoding::Gzip, 10)].into();
+    report.counts.decoded = (index > 1).then_some(Decoded {
+        bodies: 7,
+        bytes: 90,
+        ..Decoded::default()
     });
     report.detail = Detail {
         response: response.parse().unwrap(),
@@ -56,6 +62,9 @@ fn distributions_are_joined_exactly() {
         (report.counts.sent, report.counts.scheduled),
         (6_000, Some(6_000))
     );
+    assert_eq!(report.counts.encoded_bytes[&ContentCoding::Gzip], 20);
+    let decoded = report.counts.decoded.expect("those of the second");
+    assert_eq!((decoded.bodies, decoded.bytes), (7, 90));
     assert_eq!(report.response.samples, 1_000);
     assert_eq!(report.response.p50, Duration::from_nanos(100));
     assert_eq!(

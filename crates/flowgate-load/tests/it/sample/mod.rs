@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use flowgate_load::{
-    Asked, Busiest, ClockOffset, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing,
-    PacingMode, Provenance, Quantile, Report, RequestCounts, Slice, Slot, Spread, Statuses,
-    TimeBlock, Timeline, TlsFault, Window,
+    Asked, Busiest, ClockOffset, Cluster, Connections, ContentCoding, Curves, Decoded, Detail,
+    Failure, Guarantee, Pacing, PacingMode, Provenance, Quantile, Report, RequestCounts, Slice,
+    Slot, Spread, Statuses, TimeBlock, Timeline, TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -121,6 +121,17 @@ pub fn full() -> Report {
             resent: 6,
             queued: 11,
             body_bytes: 1_820_610,
+            encoded_bytes: std::collections::BTreeMap::from([
+                (ContentCoding::Gzip, 1_000_010),
+                (ContentCoding::Brotli, 30),
+            ]),
+            decoded: Some(Decoded {
+                bodies: 2_890,
+                wire_bytes: 900_000,
+                bytes: 4_000_000,
+                broken: 12,
+                skipped: 14,
+            }),
             statuses: Statuses {
                 informational: 1,
                 success: 2_900,
