@@ -53,6 +53,7 @@ mod failure;
 pub mod find;
 mod measurement;
 mod origin;
+mod otlp;
 mod pacer;
 mod pacing;
 mod pacing_limiter;
@@ -92,6 +93,7 @@ pub use flowgate_schedule::{
     Times,
 };
 pub use origin::Origin;
+pub use otlp::{OtlpPush, PushError, Pushed};
 pub use pacer::Pacer;
 pub use pacing::{Busiest, Cluster, Pacing};
 pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};

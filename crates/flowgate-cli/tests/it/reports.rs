@@ -209,6 +209,51 @@ fn what_cannot_be_compared_is_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn a_collector_gets_the_progress_or_is_told_of_once() {
+    let (seen, arrived) = std::sync::mpsc::channel();
+    let collector = server(move |mut stream, _| {
+        let seen = seen.clone();
+        std::thread::spawn(move || {
+            if read_request(&mut stream) {
+                let _ = seen.send(());
+                // The body is not read, so the connection ends.
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _ = stream.write_all(answer);
+            }
+        });
+        true
+    });
+    let run_with = |url: &str, more: &[&str]| run(&[&SHORT[..], &["--otlp", url], more].concat());
+    let (exit, _, err) = run_with(&collector, &["--otlp-header", "X-Key: 5"]);
+    assert!((exit == 0 || exit == 4) && err.is_empty(), "{err}");
+    assert!(arrived.try_iter().count() >= 1);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let lost = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let (exit, out, err) = run_with(&lost, &[]);
+    assert!(exit == 0 || exit == 4, "{err}");
+    assert!(out.contains("sent       20 of 20"), "{out}");
+    assert_eq!(
+        err,
+        "flowgate: --otlp: the collector did not take 1 of 1 points: connection refused\n"
+    );
+    for (url, expected) in [
+        ("collector:4318", "write http://collector:4318"),
+        ("ftp://h/", "begins with http://"),
+        (
+            "http://me:sesame@h/",
+            "write --otlp-header 'Authorization: Basic …'",
+        ),
+    ] {
+        let (exit, out, err) = run_with(url, &[]);
+        assert_eq!((exit, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(expected) && err.lines().count() == 1, "{err}");
+    }
+    let (exit, _, err) = run(&[&SHORT[..], &["--otlp-header", "a: b"]].concat());
+    assert!(exit == 2 && err.contains("--otlp <URL>"), "{err}");
+}
+
+#[test]
 fn slices_are_sent_by_several_processes_and_joined() {
     let files = Directory::new("slices");
     let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
