@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 need_command cargo "the Rust toolchain, from https://rustup.rs"
 need_package nginx nginx-light
 need_package wrk wrk
+need_package tinyproxy tinyproxy-bin
 need_package redis-server redis-server
 need_package faketime faketime
 ci/engines.sh

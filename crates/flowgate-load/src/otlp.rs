@@ -246,7 +246,7 @@ impl Collector {
             headers,
             body: metrics(point).to_string().into(),
         };
-        let message = template.message(&self.target, true, false);
+        let message = template.message(&self.target, true, None);
         let exchange = async {
             if let Some(open) = connection.as_mut()
                 && !open.is_open().await

@@ -5,10 +5,12 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{
+    ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT,
+};
 use hyper::{Method, Request, Uri};
 
-use crate::connection::{ConnectOptions, HttpVersion, Message};
+use crate::connection::{ConnectOptions, HttpProxy, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
 use crate::report::{Asked, Guarantee, MAX_ERROR_SHARE, PacingMode};
 use crate::request_mix::RequestMix;
@@ -360,15 +362,23 @@ impl Default for Template {
 impl Template {
     /// Returns the request in the form that every connection needs.
     ///
-    /// To a proxy (`is_absolute`), the request has the full URL.
-    pub(crate) fn message(&self, target: &Target, keep_alive: bool, is_absolute: bool) -> Message {
+    /// To a `proxy`, the request has the full URL.
+    pub(crate) fn message(
+        &self,
+        target: &Target,
+        keep_alive: bool,
+        proxy: Option<&HttpProxy>,
+    ) -> Message {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = self.headers(target);
-        *request.uri_mut() = match is_absolute {
-            true => target.uri(),
-            false => Uri::from(target.path().clone()),
+        *request.uri_mut() = match proxy {
+            Some(_) => target.uri(),
+            None => Uri::from(target.path().clone()),
         };
+        if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization.clone()) {
+            (request.headers_mut()).insert(PROXY_AUTHORIZATION, authorization);
+        }
         if !keep_alive {
             let close = HeaderValue::from_static("close");
             request.headers_mut().insert(CONNECTION, close);

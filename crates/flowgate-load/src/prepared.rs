@@ -49,8 +49,8 @@ impl Prepared {
             return Err(RunError::Targets(message.to_owned()));
         }
         let message = |template: &Template, target: &Target| {
-            let is_absolute = plan.connect.proxy.is_some() && !target.is_tls();
-            template.message(target, keep_alive, is_absolute)
+            let proxy = plan.connect.proxy.as_ref();
+            template.message(target, keep_alive, proxy.filter(|_| !target.is_tls()))
         };
         let (targets, messages): (Vec<Target>, Vec<Message>) = match &plan.mix {
             None => {

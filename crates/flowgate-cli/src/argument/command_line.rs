@@ -2,6 +2,8 @@
 
 use clap::{Arg, Command};
 
+use super::url;
+
 /// Long names of the flags whose values can contain secrets, beside headers.
 const SECRET: [&str; 3] = ["basic-auth", "body", "form"];
 /// Stands for what is left out.
@@ -75,6 +77,7 @@ fn shown(flag: &Arg, value: &str) -> String {
             Some((name, _)) => format!("{name}: {HIDDEN}"),
             None => HIDDEN.to_owned(),
         },
+        Some("proxy") => url::without_credentials(value).into_owned(),
         Some(name) if SECRET.contains(&name) => HIDDEN.to_owned(),
         _ => value.to_owned(),
     }
@@ -120,8 +123,10 @@ mod tests {
                     "--header=a: sesame",
                     "--otlp-header",
                     "b: sesame",
+                    "--proxy",
+                    "http://me:sesame@h:1",
                 ],
-                "flowgate load -H 'X-Key: …' '-Hcookie: …' '--header=a: …' --otlp-header 'b: …'",
+                "flowgate load -H 'X-Key: …' '-Hcookie: …' '--header=a: …' --otlp-header 'b: …' --proxy http://…@h:1",
             ),
             (
                 &[

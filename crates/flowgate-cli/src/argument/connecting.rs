@@ -11,8 +11,9 @@ use flowgate_load::{
     Plan, Target, Template, Trust, Via,
 };
 use hyper::header::{ACCEPT_ENCODING, HeaderValue};
+use percent_encoding::percent_decode_str;
 
-use super::duration;
+use super::{duration, request};
 use crate::exit::{Refusal, complain};
 
 /// Maximum number of sending threads.
@@ -114,7 +115,7 @@ pub(crate) struct Route {
     #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = resolved)]
     resolve: Vec<HostAddress>,
 
-    /// Send through this HTTP proxy, http://HOST:PORT; https:// by CONNECT
+    /// Send through this HTTP proxy, http://HOST:PORT, or http://USER:PASSWORD@HOST:PORT
     #[arg(
         long,
         value_name = "URL",
@@ -333,15 +334,27 @@ fn proxy(text: &str) -> Result<HttpProxy, String> {
         Some(_) => return Err(SHAPE.to_owned()),
         None => text.trim(),
     };
-    if rest.contains('@') {
-        return Err(
-            "a proxy with a password is not supported: write http://127.0.0.1:3128".to_owned(),
-        );
-    }
+    let (authorization, rest) = match rest.rsplit_once('@') {
+        None => (None, rest),
+        Some((user, rest)) => (Some(credentials(user)?), rest),
+    };
     match host_and_port(rest.trim_end_matches('/')) {
-        Ok(Via::Host { host, port }) => Ok(HttpProxy { host, port }),
+        Ok(Via::Host { host, port }) => Ok(HttpProxy {
+            host,
+            port,
+            authorization,
+        }),
         _ => Err(SHAPE.to_owned()),
     }
+}
+
+/// Encodes the user and the password of a URL, in which some characters are written as `%40`.
+fn credentials(text: &str) -> Result<HeaderValue, String> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    let decoded = decoded.map_err(|_| "the password is not UTF-8".to_owned())?;
+    request::basic(&decoded).map_err(|_| {
+        "not a user and a password: write http://USER:PASSWORD@127.0.0.1:3128".to_owned()
+    })
 }
 
 fn connections(text: &str) -> Result<NonZeroUsize, String> {
@@ -395,14 +408,21 @@ mod tests {
             "127.0.0.1:3128",
             "http://127.0.0.1:3128/",
         ] {
-            assert_eq!(proxy(text).unwrap().port, 3128);
+            let proxy = proxy(text).unwrap();
+            assert_eq!((proxy.port, proxy.authorization), (3128, None));
         }
+        // `user:pass@word`, as RFC 7617 has it.
+        let known = proxy("http://user:pass%40word@127.0.0.1:3128").unwrap();
+        let value = known.authorization.unwrap();
+        assert_eq!(value.as_bytes(), b"Basic dXNlcjpwYXNzQHdvcmQ=");
+        assert_eq!(proxy("user:p@ss@h:1").unwrap().host, "h");
+        let error = proxy("http://user@h:1").unwrap_err();
+        assert!(error.contains("write http://USER:PASSWORD@"), "{error}");
         for text in [
             "",
             "socks5://h:1",
             "https://h:1",
             "http://h",
-            "http://a:b@h:1",
             "http://h:1/x",
         ] {
             let error = proxy(text).unwrap_err();
@@ -410,7 +430,6 @@ mod tests {
                 error.contains("write http://127.0.0.1:3128"),
                 "{text}: {error}"
             );
-            assert!(!error.contains("a:b"), "{error}");
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use crate::support::nginx::Nginx;
+use crate::support::tinyproxy::Tinyproxy;
 use crate::support::{number, run, server};
 
 /// A server that hands over each head, and answers as `answer` has it for its first line.
@@ -420,4 +421,62 @@ fn bodies_that_nginx_compresses_are_decoded() {
     assert!(out.contains(" to 20 kB\n"), "{out}");
     let (_, out, _) = run(&twenty);
     assert!(!out.contains("\nbodies "), "{out}");
+}
+
+#[test]
+#[ignore = "needs tinyproxy and nginx: ./ci/test"]
+fn tinyproxy_forwards_http_and_tunnels_https() {
+    let proxy = Tinyproxy::start("");
+    let to = format!("http://127.0.0.1:{}", proxy.port);
+    let mut nginx = Nginx::start("", "return 200 'ok';");
+    let url = format!("http://127.0.0.1:{}/a?b=c", nginx.port);
+    let twenty = ["-n", "20", "-c", "2", "--proxy", &to];
+    // It closes each connection after a response, and does not say so.
+    let (exit, out, err) = run(&[&["load", &url, "--disable-keepalive"], &twenty[..]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert_eq!(number(&out, "status", "2xx"), 20, "{out}");
+    // nginx gets a path, as from a client.
+    let log = nginx.stop();
+    assert_eq!(log.matches("200 GET /a?b=c HTTP/1.").count(), 20, "{log}");
+
+    let (port, _) = crate::tls::tls_server();
+    let secure = format!("https://localhost:{port}/");
+    let (exit, out, err) = run(&[&["load", &secure, "-k"], &twenty[..]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert_eq!(number(&out, "status", "2xx"), 20, "{out}");
+    let log = proxy.log();
+    let tunnels = log.matches(&format!("CONNECT localhost:{port} ")).count();
+    assert_eq!(tunnels, 2, "one for each connection: {log}");
+}
+
+#[test]
+#[ignore = "needs tinyproxy and nginx: ./ci/test"]
+fn tinyproxy_gets_its_password_or_refuses() {
+    let proxy = Tinyproxy::start("BasicAuth me se-same\nConnectPort 443");
+    let nginx = Nginx::start("", "return 200 'ok';");
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let [bare, wrong, right] = ["", "me:wrong@", "me:se%2Dsame@"]
+        .map(|user| format!("http://{user}127.0.0.1:{}", proxy.port));
+    for (proxy, expected) in [(&bare, 0), (&wrong, 0), (&right, 20)] {
+        let twenty = ["load", &url, "-n", "20", "-c", "2", "--disable-keepalive"];
+        let arguments = [&twenty[..], &["--proxy", proxy]].concat();
+        let (exit, out, err) = run(&arguments);
+        assert_eq!(number(&out, "status", "2xx"), expected, "{out}{err}");
+        assert_eq!(number(&out, "status", "4xx"), 20 - expected, "{out}{err}");
+        assert_eq!((exit, err.as_str()), (if expected > 0 { 0 } else { 5 }, ""));
+    }
+    let secure = format!("https://127.0.0.1:{}/", nginx.port);
+    let address = format!("127.0.0.1:{}", proxy.port);
+    for (proxy, expected) in [
+        (
+            &bare,
+            "password refused by the proxy; write --proxy http://USER:PASSWORD@HOST:PORT",
+        ),
+        // It knows no port but 443.
+        (&right, "refused by the proxy"),
+    ] {
+        let (exit, out, err) = load(&secure, &["-k", "--proxy", proxy]);
+        let expected = format!("flowgate: cannot connect to {address}: {expected}\n");
+        assert_eq!((exit, out.as_str(), err), (1, "", expected));
+    }
 }

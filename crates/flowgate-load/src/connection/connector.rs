@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::peer::{HostAddress, Peer, Via};
-use super::proxy::{self, HttpProxy};
+use super::proxy::{self, HttpProxy, Tunnel};
 use super::stamp::Departures;
 use super::tls::{self, ClientIdentity, TlsError, Trust};
 use super::wire::{Transport, Wire};
@@ -129,8 +129,8 @@ pub(crate) struct Connector {
     version: HttpVersion,
     tls: Option<Tls>,
     authority: Authority,
-    /// Host and port for a tunnel through a proxy.
-    tunnel: Option<String>,
+    /// A tunnel through a proxy.
+    tunnel: Option<Tunnel>,
     timeout: Duration,
     /// Whether connections keep compressed bodies.
     collects: bool,
@@ -195,9 +195,9 @@ impl Connector {
             version: options.version,
             tls,
             authority: target.as_authority().clone(),
-            tunnel: (options.proxy.is_some() && target.is_tls()).then(|| {
-                let host = target.as_authority().host();
-                format!("{host}:{}", target.port())
+            tunnel: (options.proxy.as_ref().filter(|_| target.is_tls())).map(|proxy| Tunnel {
+                server: format!("{}:{}", target.as_authority().host(), target.port()),
+                authorization: proxy.authorization.clone(),
             }),
             timeout: options.timeout,
             collects: false,
@@ -230,8 +230,8 @@ impl Connector {
     async fn connect(&self, peer: &Peer) -> Result<Connection, Failure> {
         let refuse = |error: io::Error| Failure::of_connecting(&error);
         let mut socket = peer.connect().await.map_err(refuse)?;
-        if let Some(server) = &self.tunnel {
-            proxy::tunnel(&mut socket, server).await?;
+        if let Some(tunnel) = &self.tunnel {
+            proxy::tunnel(&mut socket, tunnel).await?;
         }
         let departures = Rc::new(Departures::default());
         let wire = Wire {

@@ -85,6 +85,7 @@ pub fn full() -> Report {
         Failure::NotHttp2,
         Failure::Broken,
         Failure::Proxy,
+        Failure::ProxyPassword,
     ];
     Report {
         target: "http://127.0.0.1:8080/?a=1&b=<2>".to_owned(),
