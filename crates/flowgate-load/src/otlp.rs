@@ -33,9 +33,9 @@ const MOST_WAITING: usize = 16;
 /// Where a collector takes metrics, if the URL names only the collector.
 const PATH: &str = "v1/metrics";
 
-/// Sends the progress of a run to an OpenTelemetry collector, once per second and at the end.
+/// Sends the progress of a run to an OpenTelemetry collector.
 ///
-/// It uses OTLP over HTTP, as JSON. A separate thread sends. If the collector is slow or lost, points are skipped and counted;
+/// It sends a point per second and one at the end, by OTLP over HTTP, as JSON. A separate thread sends. If the collector is slow or lost, points are skipped and counted;
 /// the run is not disturbed.
 ///
 /// | metric | kind | attributes |
@@ -182,7 +182,9 @@ impl OtlpPush {
         }
     }
 
-    /// Sends the last point, and waits for that: for about the limit of one export, or of two if one is under way. Blocks.
+    /// Sends the last point. Blocks.
+    ///
+    /// It waits for about the limit of one export, or of two if one is in flight.
     pub fn finish(self) -> Pushed {
         let mut skipped = self.skipped;
         if let Some(last) = self.last
