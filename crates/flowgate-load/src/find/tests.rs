@@ -288,6 +288,14 @@ fn the_capacity_of_a_steady_server_is_found_in_a_minute() {
         };
         let finding = found(&mut queue, &wish(&[p99(50)]));
         let (kept, broken) = (finding.kept.unwrap(), finding.broken.unwrap());
+        // As a person would write them.
+        assert!(
+            finding
+                .steps
+                .iter()
+                .all(|step| step.level.to_string().len() <= 6),
+            "{finding:?}"
+        );
         assert!(kept <= capacity * 1.001 && broken >= capacity, "{finding}");
         assert!(
             broken / kept <= 1.021 && finding.end == End::Found,
