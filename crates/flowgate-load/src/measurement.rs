@@ -222,7 +222,7 @@ impl Measurement {
                 self.counts.statuses.count(status);
                 *self.counts.codes.entry(status.as_u16()).or_default() += 1;
                 self.counts.body_bytes += bytes;
-                if let Some(coding) = coding {
+                if let Some(coding) = coding.filter(|_| bytes > 0) {
                     *self.counts.encoded_bytes.entry(coding).or_default() += bytes;
                 }
                 let after = self.counts.statuses;

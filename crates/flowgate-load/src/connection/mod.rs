@@ -148,10 +148,12 @@ impl Connection {
 
     /// Returns the compressed body of the last response, if bodies are [collected](Connector::collecting).
     pub(crate) fn take_body(&mut self) -> Option<Body> {
-        match &mut self.0 {
+        let body = match &mut self.0 {
             Kind::Http1(connection) => connection.body.take(),
             Kind::Http2(connection) => connection.body.take(),
-        }
+        };
+        // A response to HEAD, or 304, says how a body would be compressed.
+        body.filter(|body| !(body.is_whole && body.bytes.is_empty()))
     }
 
     /// Returns whether another request may be sent, as far as is known.
