@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 need_command cargo "the Rust toolchain, from https://rustup.rs"
 need_package nginx nginx-light
 need_package wrk wrk
+need_package tinyproxy tinyproxy-bin
 need_package redis-server redis-server
 need_package faketime faketime
 ci/engines.sh
@@ -40,6 +41,8 @@ everything() {
         cargo test --profile testrelease --locked -p flowgate-fleet --lib leaser::goals
     # Two Envoys that decide by their parts of a limit, for a minute.
     step 10 envoys env FLOWGATE_LONG=1 cargo test --locked -p flowgate-server --test it -- --ignored envoy::c1
+    # The same answer in 20 searches, in real time.
+    step 45 find ci/find.sh 20
     step 30 growth ci/growth.sh
     steps_passed
 }

@@ -20,7 +20,8 @@ Exit codes of all subcommands:
        find: no load keeps --slo
   4    load: rate not held, or rate limit not kept
        verify: too few responses to decide about --expect
-       find: no result within --within or --max-requests
+       find: no result within --within or --max-requests, or this client was
+       always late
   5    load: more requests failed than --max-errors allows
        find: the server was lost, or did not recover
   130  stopped by Ctrl-C or SIGTERM; serve and decide then

@@ -6,6 +6,8 @@ use std::fmt;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
+use crate::connection::ContentCoding;
+use crate::decoder::Decoded;
 use crate::failure::Failure;
 
 /// Counts of requests by outcome.
@@ -48,8 +50,14 @@ pub struct RequestCounts {
     pub resent: u64,
     /// Requests that waited because every connection was busy.
     pub queued: u64,
-    /// Total bytes of response bodies.
+    /// Total bytes of response bodies, as they were sent.
     pub body_bytes: u64,
+    /// Of these, bytes of compressed bodies.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub encoded_bytes: BTreeMap<ContentCoding, u64>,
+    /// What came of decoding them, if [`Plan::decode`](crate::Plan::decode) is set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decoded: Option<Decoded>,
     /// Responses by class of status.
     pub statuses: Statuses,
     /// Responses by status.

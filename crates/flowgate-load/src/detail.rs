@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::clock_offset::ClockOffset;
 use crate::report::nanos;
 use crate::spread::Durations;
 
@@ -46,6 +47,11 @@ pub struct Detail {
     /// Time of the last send after the start.
     #[serde(rename = "last_sent_ns", with = "nanos")]
     pub last_sent: Duration,
+    /// Clock of the server minus that of this machine.
+    ///
+    /// It follows from the `Date` of the responses. `None` without dates, and in a run that is no [slice](crate::Plan::slice).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_clock: Option<ClockOffset>,
     /// Length of a block.
     #[serde(rename = "block_ns", with = "nanos")]
     pub block: Duration,

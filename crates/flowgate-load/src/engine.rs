@@ -24,6 +24,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::connection::{ConnectOptions, HostAddress, Peer, TlsError, Via};
+use crate::decoder::{Bodies, Decoder};
 use crate::event::Batch;
 use crate::failure::Failure;
 use crate::find::blocks::Blocks;
@@ -201,7 +202,10 @@ fn carry_out(
     }
     let prepared = Arc::new(Prepared::new(&plan, stop)?);
     let threads = threads(&plan);
-    let launched = launch(&plan, &prepared, threads, stop)?;
+    let decoder = plan.decode.then(Decoder::start).transpose();
+    let decoder = decoder.map_err(RunError::System)?;
+    let bodies = decoder.as_ref().map(Decoder::bodies);
+    let launched = launch(&plan, &prepared, threads, bodies, stop)?;
 
     let asked = plan.asked();
     let mut measurement = Measurement::new(&plan, &asked, threads);
@@ -215,9 +219,11 @@ fn carry_out(
         .map(Option::unwrap_or_default)
         .sum();
 
+    measurement.counts.decoded = decoder.map(Decoder::finish);
+
     let [lag, response, service] = measurement.durations().map(|durations| durations.spread());
     let report = Report {
-        target: prepared.in_words(),
+        target: prepared.target.clone(),
         own_origin: plan.own_origin,
         asked,
         span: measurement.span(),
@@ -256,6 +262,7 @@ fn launch(
     plan: &Arc<Plan>,
     prepared: &Arc<Prepared>,
     threads: usize,
+    bodies: Option<Bodies>,
     stop: &Stop,
 ) -> Result<Launched, RunError> {
     let requests = plan.requests().unwrap_or(u64::MAX);
@@ -280,6 +287,7 @@ fn launch(
             connections: share_of(connections(plan)),
             requests: share_of(requests),
             left: left.clone(),
+            bodies: bodies.clone(),
             stop: stop.clone(),
         };
         let line = Link {

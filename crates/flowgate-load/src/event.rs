@@ -7,8 +7,7 @@ use std::cell::RefCell;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use hyper::StatusCode;
-
+use crate::connection::Answer;
 use crate::failure::Failure;
 use crate::report::nanos;
 
@@ -37,10 +36,7 @@ pub(crate) enum Event {
 /// Outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outcome {
-    Answered {
-        status: StatusCode,
-        bytes: u64,
-    },
+    Answered(Answer),
     Failed(Failure),
     /// The run ended first.
     Abandoned,

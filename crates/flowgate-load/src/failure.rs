@@ -37,6 +37,8 @@ pub enum Failure {
     Connect,
     /// The proxy refused a connection to the server.
     Proxy,
+    /// The proxy asks for a password, or refused the given one.
+    ProxyPassword,
     /// TLS failed to connect, or ended.
     Tls(TlsFault),
     /// No complete response within the timeout.
@@ -97,12 +99,13 @@ pub enum TlsFault {
 
 impl Failure {
     /// Every kind, in the order of a report.
-    pub(crate) const ALL: [Failure; 24] = [
+    pub(crate) const ALL: [Failure; 25] = [
         Failure::Refused,
         Failure::Unreachable,
         Failure::Exhausted,
         Failure::Connect,
         Failure::Proxy,
+        Failure::ProxyPassword,
         Failure::Tls(TlsFault::UnknownIssuer),
         Failure::Tls(TlsFault::Expired),
         Failure::Tls(TlsFault::NotYetValid),
@@ -140,6 +143,7 @@ impl Failure {
         match self {
             Failure::Tls(fault) => fault.advice(),
             Failure::NotHttp2 => Some("remove --http2"),
+            Failure::ProxyPassword => Some("write --proxy http://USER:PASSWORD@HOST:PORT"),
             _ => None,
         }
     }
@@ -271,6 +275,7 @@ impl fmt::Display for Failure {
             Failure::Exhausted => "too many open files or ports",
             Failure::Connect => "could not connect",
             Failure::Proxy => "refused by the proxy",
+            Failure::ProxyPassword => "password refused by the proxy",
             Failure::Tls(fault) => return fault.fmt(f),
             Failure::Timeout => "timed out",
             Failure::Closed => "closed without a full answer",

@@ -40,9 +40,11 @@
 //! This crate has no features.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod clock_offset;
 mod compare;
 mod connection;
 mod counts;
+mod decoder;
 mod detail;
 mod dispatcher;
 mod engine;
@@ -51,6 +53,7 @@ mod failure;
 pub mod find;
 mod measurement;
 mod origin;
+mod otlp;
 mod pacer;
 mod pacing;
 mod pacing_limiter;
@@ -73,11 +76,14 @@ mod verdict;
 pub mod verify;
 mod worker;
 
+pub use clock_offset::ClockOffset;
 pub use compare::{Compared, Difference, RunComparison, compare};
 pub use connection::{
-    ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, Peer, TlsError, Trust, Via,
+    ClientIdentity, ConnectOptions, ContentCoding, HostAddress, HttpProxy, HttpVersion, Peer,
+    TlsError, Trust, Via,
 };
 pub use counts::{ErrorCause, RequestCounts, Statuses};
+pub use decoder::Decoded;
 pub use detail::{Detail, Histogram, HistogramError, TimeBlock};
 pub use engine::{RunError, run, run_logged, run_watched};
 pub use failure::{Failure, TlsFault};
@@ -87,6 +93,7 @@ pub use flowgate_schedule::{
     Times,
 };
 pub use origin::Origin;
+pub use otlp::{OtlpPush, PushError, Pushed};
 pub use pacer::Pacer;
 pub use pacing::{Busiest, Cluster, Pacing};
 pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};

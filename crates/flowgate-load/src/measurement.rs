@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::clock_offset::ServerClock;
+use crate::connection::Answer;
 use crate::counts::RequestCounts;
 use crate::detail::{self, Detail};
 use crate::event::{Batch, Event, Outcome};
@@ -54,6 +56,8 @@ pub(crate) struct Measurement {
     service: Durations,
     /// Response times, and counts by time.
     detail: detail::Blocks,
+    /// The clock of the server, if those of several machines are to be compared.
+    server_clock: Option<ServerClock>,
     /// The earliest and the latest send.
     ends_ns: Option<(u64, u64)>,
     /// Sends of each thread that may still be preceded by others.
@@ -118,6 +122,7 @@ impl Measurement {
             lag: Durations::new(),
             service: Durations::new(),
             detail: detail::Blocks::new(pace.span()),
+            server_clock: plan.slice.map(|slice| ServerClock::new(slice.start_at)),
             ends_ns: None,
             ahead: (0..threads).map(|_| (0, VecDeque::new())).collect(),
             slots: Slots::new(slot_ns(pace.span(), asked.per_second)),
@@ -202,11 +207,24 @@ impl Measurement {
             blocks.over(scheduled_ns, done_ns, outcome);
         }
         let is_timed = match outcome {
-            Outcome::Answered { status, bytes } => {
+            Outcome::Answered(Answer {
+                status,
+                bytes,
+                date,
+                coding,
+            }) => {
+                if let (Some(clock), Some(sent_ns), Some(date)) =
+                    (&mut self.server_clock, sent_ns, date)
+                {
+                    clock.answered(sent_ns, done_ns, date);
+                }
                 let before = self.counts.statuses;
                 self.counts.statuses.count(status);
                 *self.counts.codes.entry(status.as_u16()).or_default() += 1;
                 self.counts.body_bytes += bytes;
+                if let Some(coding) = coding.filter(|_| bytes > 0) {
+                    *self.counts.encoded_bytes.entry(coding).or_default() += bytes;
+                }
                 let after = self.counts.statuses;
                 let slot = self.slots.at(done_ns);
                 slot.admitted += after.admitted() - before.admitted();
@@ -397,6 +415,7 @@ impl Measurement {
             lag,
             response,
             service,
+            server_clock: (self.server_clock.as_ref()).and_then(ServerClock::offset),
             block,
             blocks,
         }

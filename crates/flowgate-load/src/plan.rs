@@ -5,10 +5,12 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{
+    ACCEPT, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT,
+};
 use hyper::{Method, Request, Uri};
 
-use crate::connection::{ConnectOptions, HttpVersion, Message};
+use crate::connection::{ConnectOptions, HttpProxy, HttpVersion, Message};
 use crate::pacing_limiter::PacingLimiter;
 use crate::report::{Asked, Guarantee, MAX_ERROR_SHARE, PacingMode};
 use crate::request_mix::RequestMix;
@@ -86,6 +88,10 @@ pub struct Plan {
     ///
     /// Each connection is one user. Only with HTTP/1.1.
     pub cookies: bool,
+    /// Whether compressed bodies are decoded, to count what they contain (default: no).
+    ///
+    /// A separate thread decodes them when their responses have been timed. A request has to ask for compression with a header.
+    pub decode: bool,
     /// Maximum time of a request, until its response is complete (default: 10 s).
     pub timeout: Duration,
     /// Maximum share of errors of a successful run, from 0 to 1 (default: 0.01).
@@ -200,6 +206,7 @@ impl Plan {
             connect: ConnectOptions::default(),
             follow: 0,
             cookies: false,
+            decode: false,
             timeout: Duration::from_secs(10),
             max_error_share: MAX_ERROR_SHARE,
             warm_up: Duration::ZERO,
@@ -355,15 +362,23 @@ impl Default for Template {
 impl Template {
     /// Returns the request in the form that every connection needs.
     ///
-    /// To a proxy (`is_absolute`), the request has the full URL.
-    pub(crate) fn message(&self, target: &Target, keep_alive: bool, is_absolute: bool) -> Message {
+    /// To a `proxy`, the request has the full URL.
+    pub(crate) fn message(
+        &self,
+        target: &Target,
+        keep_alive: bool,
+        proxy: Option<&HttpProxy>,
+    ) -> Message {
         let mut request = Request::new(self.body.clone());
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = self.headers(target);
-        *request.uri_mut() = match is_absolute {
-            true => target.uri(),
-            false => Uri::from(target.path().clone()),
+        *request.uri_mut() = match proxy {
+            Some(_) => target.uri(),
+            None => Uri::from(target.path().clone()),
         };
+        if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization.clone()) {
+            (request.headers_mut()).insert(PROXY_AUTHORIZATION, authorization);
+        }
         if !keep_alive {
             let close = HeaderValue::from_static("close");
             request.headers_mut().insert(CONNECTION, close);

@@ -21,7 +21,8 @@ pub(crate) struct Prepared {
     /// Indices of the messages, sent in this order again and again; empty if all are sent in turn.
     order: Vec<u32>,
     pub(crate) servers: Vec<Server>,
-    targets: Vec<Target>,
+    /// The target line of the report.
+    pub(crate) target: String,
 }
 
 /// A server: what is before the path in a URL.
@@ -48,8 +49,8 @@ impl Prepared {
             return Err(RunError::Targets(message.to_owned()));
         }
         let message = |template: &Template, target: &Target| {
-            let is_absolute = plan.connect.proxy.is_some() && !target.is_tls();
-            template.message(target, keep_alive, is_absolute)
+            let proxy = plan.connect.proxy.as_ref();
+            template.message(target, keep_alive, proxy.filter(|_| !target.is_tls()))
         };
         let (targets, messages): (Vec<Target>, Vec<Message>) = match &plan.mix {
             None => {
@@ -90,13 +91,15 @@ impl Prepared {
             let message = "a proxy forwards http:// only over HTTP/1.1: remove --http2";
             return Err(RunError::Targets(message.to_owned()));
         }
-        let server = |target: &Target| {
+        let connectors = Connector::each(&firsts, &plan.connect).map_err(RunError::Tls)?;
+        let server = |(target, connector): (&Target, Connector)| {
             Ok(Server {
                 target: target.clone(),
-                connector: Connector::new(target, &plan.connect).map_err(RunError::Tls)?,
+                connector: connector.collecting(plan.decode),
                 addresses: resolve(target, &plan.connect, stop)?,
             })
         };
+        let target = in_words(&targets, firsts.len());
         let order = plan.mix.as_ref().map(|mix| mix.order().to_vec());
         Ok(Prepared {
             messages,
@@ -104,9 +107,10 @@ impl Prepared {
             order: order.unwrap_or_default(),
             servers: firsts
                 .into_iter()
+                .zip(connectors)
                 .map(server)
                 .collect::<Result<_, RunError>>()?,
-            targets,
+            target,
         })
     }
 
@@ -146,17 +150,17 @@ impl Prepared {
     pub(crate) fn message(&self, job: Job) -> &Message {
         &self.messages[job.message]
     }
+}
 
-    /// Returns the target line of the report.
-    pub(crate) fn in_words(&self) -> String {
-        match &self.targets[..] {
-            [] => String::new(),
-            [target] => target.to_string(),
-            [first, other] => format!("{first} and {other}"),
-            [first, others @ ..] => match self.servers.len() {
-                1 => format!("{first} and {} others", others.len()),
-                servers => format!("{first} and {} others on {servers} servers", others.len()),
-            },
+/// Returns the target line of a report.
+fn in_words(targets: &[Target], servers: usize) -> String {
+    match (targets, servers) {
+        ([], _) => String::new(),
+        ([target], _) => target.to_string(),
+        ([first, other], _) => format!("{first} and {other}"),
+        ([first, others @ ..], 1) => format!("{first} and {} others", others.len()),
+        ([first, others @ ..], servers) => {
+            format!("{first} and {} others on {servers} servers", others.len())
         }
     }
 }

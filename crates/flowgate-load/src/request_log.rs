@@ -123,8 +123,9 @@ fn line(event: &Event, output: &mut impl Write) -> io::Result<()> {
             }
             write!(output, ",\"done_ns\":{done_ns},")?;
             match outcome {
-                Outcome::Answered { status, bytes } => {
-                    writeln!(output, "\"status\":{},\"bytes\":{bytes}}}", status.as_u16())
+                Outcome::Answered(answer) => {
+                    let (status, bytes) = (answer.status.as_u16(), answer.bytes);
+                    writeln!(output, "\"status\":{status},\"bytes\":{bytes}}}")
                 }
                 Outcome::Failed(failure) => {
                     writeln!(output, "\"error\":\"{}\"}}", failure.code())
@@ -153,6 +154,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::connection::Answer;
     use crate::failure::Failure;
 
     fn over(scheduled_ns: u64, sent_ns: Option<u64>, outcome: Outcome) -> Event {
@@ -181,10 +183,7 @@ mod tests {
     fn each_request_has_one_line() {
         let written = Shared::default();
         let log = RequestLog::new(written.clone()).unwrap();
-        let answered = Outcome::Answered {
-            status: StatusCode::NOT_FOUND,
-            bytes: 7,
-        };
+        let answered = Outcome::Answered(Answer::new(StatusCode::NOT_FOUND, 7));
         log.offer(vec![
             Event::Scheduled { scheduled_ns: 1 },
             Event::Sent {

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout_at};
 
 use crate::connection::{Connection, Connector, Peer, Stamp, Trunk};
+use crate::decoder::Bodies;
 use crate::dispatcher::{Dispatcher, Writes};
 use crate::engine::RunError;
 use crate::event::{Batch, Event, Journal, Outcome};
@@ -52,6 +53,8 @@ pub(crate) struct Part {
     pub(crate) requests: usize,
     /// Remaining requests of an unpaced run.
     pub(crate) left: Arc<AtomicU64>,
+    /// Where compressed bodies are decoded, if they are.
+    pub(crate) bodies: Option<Bodies>,
     pub(crate) stop: Stop,
 }
 
@@ -232,6 +235,7 @@ impl Part {
             may_resend: !matches!(plan.pace, Pace::Under(..)),
             pool: pool.clone(),
             journal: journal.clone(),
+            bodies: self.bodies.clone(),
         });
         let began = journal.start().checked_sub(plan.warm_up);
         let writes = Rc::new(Writes::since(began.unwrap_or(journal.start())));

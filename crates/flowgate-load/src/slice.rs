@@ -60,6 +60,11 @@ impl Slice {
         (first, count.saturating_mul(shards))
     }
 
+    /// Returns whether the number is one of the slices.
+    pub(crate) fn is_one_of_them(self) -> bool {
+        (1..=self.count).contains(&self.index) && self.count <= MAX_SLICES
+    }
+
     /// Returns the number of requests of `whole` in this slice.
     fn requests(self, whole: u64) -> u64 {
         whole
@@ -81,7 +86,6 @@ impl Slice {
                 .interval
                 .saturating_mul(u32::try_from(self.count).unwrap_or(u32::MAX)),
             highest_per_second: whole.highest_per_second.map(|rate| rate / count),
-            burst: whole.burst.div_ceil(self.count),
             guarantee: whole.guarantee.map(guarantee),
             slice: Some(self),
             ..whole
@@ -140,11 +144,11 @@ impl Plan {
         };
         let refuse = |reason: &str| Err(RunError::Targets(reason.to_owned()));
         match &self.pace {
-            Pace::Hold(_) if slice.index == 0 || slice.index > slice.count => {
-                refuse("a slice is from 1 to the number of slices: write 1/8 to 8/8")
-            }
             Pace::Hold(_) if slice.count > MAX_SLICES => {
                 refuse("more than 10000 slices: write fewer")
+            }
+            Pace::Hold(_) if !slice.is_one_of_them() => {
+                refuse("a slice is from 1 to the number of slices: write 1/8 to 8/8")
             }
             Pace::Hold(_) if self.requests() == Some(0) => {
                 refuse("the slice has no request: write fewer slices, or more requests")

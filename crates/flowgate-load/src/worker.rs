@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::connection::{Answer, Connection, Stamp, Trunk};
+use crate::decoder::Bodies;
 use crate::event::{Event, Journal, Outcome};
 use crate::failure::Failure;
 use crate::pool::{Job, Pool};
@@ -20,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) may_resend: bool,
     pub(crate) pool: Rc<Pool>,
     pub(crate) journal: Rc<Journal>,
+    /// Where compressed bodies are decoded, if they are.
+    pub(crate) bodies: Option<Bodies>,
 }
 
 /// One worker: its place, and its source of connections.
@@ -62,6 +65,12 @@ impl Worker {
             };
             let outcome = self.answer(job, &mut connection).await;
             self.take_down(job, outcome);
+            if let (Some(bodies), Some(open)) = (&shared.bodies, &mut connection)
+                && let Some(body) = open.take_body()
+                && shared.journal.counts(job.scheduled)
+            {
+                bodies.offer(body);
+            }
             has_served = outcome.is_ok();
             shared.pool.finish(self.id);
             if let Some(open) = &mut connection
@@ -83,7 +92,7 @@ impl Worker {
             sent_ns: self.stamp.sent().map(|sent| journal.offset_ns(sent)),
             done_ns: journal.offset_ns(Instant::now()),
             outcome: match outcome {
-                Ok(Answer { status, bytes }) => Outcome::Answered { status, bytes },
+                Ok(answer) => Outcome::Answered(answer),
                 Err(failure) => Outcome::Failed(failure),
             },
         });

@@ -2,8 +2,10 @@
 
 use clap::{Arg, Command};
 
-/// Long names of the flags whose values can contain secrets.
-const SECRET: [&str; 4] = ["header", "basic-auth", "body", "form"];
+use super::url;
+
+/// Long names of the flags whose values can contain secrets, beside headers.
+const SECRET: [&str; 3] = ["basic-auth", "body", "form"];
 /// Stands for what is left out.
 const HIDDEN: &str = "…";
 
@@ -71,10 +73,11 @@ fn with_value(subcommand: &Command) -> impl Iterator<Item = &Arg> {
 /// Returns the value of a flag. Of a header, only the name is shown.
 fn shown(flag: &Arg, value: &str) -> String {
     match flag.get_long() {
-        Some("header") => match value.split_once(':') {
+        Some("header" | "otlp-header") => match value.split_once(':') {
             Some((name, _)) => format!("{name}: {HIDDEN}"),
             None => HIDDEN.to_owned(),
         },
+        Some("proxy") => url::without_credentials(value).into_owned(),
         Some(name) if SECRET.contains(&name) => HIDDEN.to_owned(),
         _ => value.to_owned(),
     }
@@ -118,8 +121,12 @@ mod tests {
                     "X-Key: sesame",
                     "-Hcookie: sesame",
                     "--header=a: sesame",
+                    "--otlp-header",
+                    "b: sesame",
+                    "--proxy",
+                    "http://me:sesame@h:1",
                 ],
-                "flowgate load -H 'X-Key: …' '-Hcookie: …' '--header=a: …'",
+                "flowgate load -H 'X-Key: …' '-Hcookie: …' '--header=a: …' --otlp-header 'b: …' --proxy http://…@h:1",
             ),
             (
                 &[

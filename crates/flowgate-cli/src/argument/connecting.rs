@@ -8,11 +8,13 @@ use std::time::Duration;
 use clap::Args;
 use flowgate_load::{
     ClientIdentity, ConnectOptions, HostAddress, HttpProxy, HttpVersion, MAX_CONNECTIONS, Pace,
-    Plan, Trust, Via,
+    Plan, Target, Template, Trust, Via,
 };
+use hyper::header::{ACCEPT_ENCODING, HeaderValue};
+use percent_encoding::percent_decode_str;
 
-use super::duration;
-use crate::exit::Refusal;
+use super::{duration, request};
+use crate::exit::{Refusal, complain};
 
 /// Maximum number of sending threads.
 const MAX_THREADS: usize = 1024;
@@ -79,6 +81,10 @@ pub(crate) struct Connecting {
     #[arg(long)]
     cookies: bool,
 
+    /// Ask for gzip, br or zstd, and decode the bodies beside the run, as curl does
+    #[arg(long)]
+    compressed: bool,
+
     #[command(flatten)]
     pub(crate) certificates: Certificates,
 
@@ -109,7 +115,7 @@ pub(crate) struct Route {
     #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = resolved)]
     resolve: Vec<HostAddress>,
 
-    /// Send through this HTTP proxy, http://HOST:PORT; https:// by CONNECT
+    /// Send through this HTTP proxy, http://HOST:PORT, or http://USER:PASSWORD@HOST:PORT
     #[arg(
         long,
         value_name = "URL",
@@ -141,11 +147,22 @@ impl Route {
         self.connect_to.clone()
     }
 
-    /// Applies the options.
-    pub(crate) fn apply(self, connect: &mut ConnectOptions) {
+    /// Applies the options. `targets` are all servers, and `connect` has the HTTP version.
+    pub(crate) fn apply(
+        self,
+        connect: &mut ConnectOptions,
+        targets: &[Target],
+    ) -> Result<(), Refusal> {
+        let is_plain = targets.iter().any(|target| !target.is_tls());
+        if self.proxy.is_some() && is_plain && connect.version != HttpVersion::Http1 {
+            return Err(Refusal::usage(
+                "--proxy forwards http:// only over HTTP/1.1: remove --http2, or write an https:// URL",
+            ));
+        }
         connect.via = self.via();
         connect.addresses = self.resolve;
         connect.proxy = self.proxy;
+        Ok(())
     }
 }
 
@@ -155,7 +172,7 @@ impl Route {
 pub(crate) struct Certificates {
     /// Accept any certificate, as curl does (keep-alive is the default)
     #[arg(short = 'k', long)]
-    pub(crate) insecure: bool,
+    insecure: bool,
 
     /// Trust only the certificates in FILE (PEM), as curl does
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
@@ -179,8 +196,25 @@ impl Certificates {
             .map(PathBuf::as_path)
     }
 
-    /// Applies the options.
-    pub(crate) fn apply(self, connect: &mut ConnectOptions) {
+    /// Applies the options. `targets` are all servers.
+    pub(crate) fn apply(
+        self,
+        connect: &mut ConnectOptions,
+        targets: &[Target],
+    ) -> Result<(), Refusal> {
+        if !targets.iter().any(Target::is_tls) {
+            let given = [("--cacert", &self.cacert), ("--cert", &self.cert)];
+            if let Some((flag, _)) = given.iter().find(|(_, file)| file.is_some()) {
+                return Err(Refusal::usage(format!(
+                    "{flag} has no effect without https://: remove it, or write an https:// URL"
+                )));
+            }
+            if self.insecure {
+                complain(
+                    &"-k has no effect without https://: remove it (connections are kept open anyway)",
+                );
+            }
+        }
         connect.trust = match (self.insecure, self.cacert) {
             (true, _) => Trust::Anyone,
             (false, Some(file)) => Trust::File(file),
@@ -190,6 +224,7 @@ impl Certificates {
             key: self.key.unwrap_or_else(|| certificates.clone()),
             certificates,
         });
+        Ok(())
     }
 }
 
@@ -197,6 +232,15 @@ impl Connecting {
     /// Returns whether a server is given that a URL cannot name.
     pub(crate) fn has_via(&self) -> bool {
         self.route.has_via()
+    }
+
+    /// Adds the header of `--compressed`, unless there is another.
+    pub(crate) fn ask(&self, template: &mut Template) {
+        let has_own = (template.headers.iter()).any(|(name, _)| name == ACCEPT_ENCODING);
+        if self.compressed && !has_own {
+            let codings = HeaderValue::from_static("gzip, br, zstd");
+            template.headers.push((ACCEPT_ENCODING, codings));
+        }
     }
 
     /// Applies the options to the plan.
@@ -223,10 +267,11 @@ impl Connecting {
                 "--follow would exceed the limit: remove it, or hold a rate with -q",
             ));
         }
-        self.route.apply(&mut plan.connect);
-        self.certificates.apply(&mut plan.connect);
+        self.route.apply(&mut plan.connect, &plan.targets)?;
+        (self.certificates).apply(&mut plan.connect, &plan.targets)?;
         plan.follow = self.follow;
         plan.cookies = self.cookies;
+        plan.decode = self.compressed;
         plan.timeout = self.timeout;
         plan.keep_alive = !self.disable_keepalive;
         plan.threads = self.threads;
@@ -289,15 +334,27 @@ fn proxy(text: &str) -> Result<HttpProxy, String> {
         Some(_) => return Err(SHAPE.to_owned()),
         None => text.trim(),
     };
-    if rest.contains('@') {
-        return Err(
-            "a proxy with a password is not supported: write http://127.0.0.1:3128".to_owned(),
-        );
-    }
+    let (authorization, rest) = match rest.rsplit_once('@') {
+        None => (None, rest),
+        Some((user, rest)) => (Some(credentials(user)?), rest),
+    };
     match host_and_port(rest.trim_end_matches('/')) {
-        Ok(Via::Host { host, port }) => Ok(HttpProxy { host, port }),
+        Ok(Via::Host { host, port }) => Ok(HttpProxy {
+            host,
+            port,
+            authorization,
+        }),
         _ => Err(SHAPE.to_owned()),
     }
+}
+
+/// Encodes the user and the password of a URL, in which some characters are written as `%40`.
+fn credentials(text: &str) -> Result<HeaderValue, String> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    let decoded = decoded.map_err(|_| "the password is not UTF-8".to_owned())?;
+    request::basic(&decoded).map_err(|_| {
+        "not a user and a password: write http://USER:PASSWORD@127.0.0.1:3128".to_owned()
+    })
 }
 
 fn connections(text: &str) -> Result<NonZeroUsize, String> {
@@ -351,14 +408,21 @@ mod tests {
             "127.0.0.1:3128",
             "http://127.0.0.1:3128/",
         ] {
-            assert_eq!(proxy(text).unwrap().port, 3128);
+            let proxy = proxy(text).unwrap();
+            assert_eq!((proxy.port, proxy.authorization), (3128, None));
         }
+        // `user:pass@word`, as RFC 7617 has it.
+        let known = proxy("http://user:pass%40word@127.0.0.1:3128").unwrap();
+        let value = known.authorization.unwrap();
+        assert_eq!(value.as_bytes(), b"Basic dXNlcjpwYXNzQHdvcmQ=");
+        assert_eq!(proxy("user:p@ss@h:1").unwrap().host, "h");
+        let error = proxy("http://user@h:1").unwrap_err();
+        assert!(error.contains("write http://USER:PASSWORD@"), "{error}");
         for text in [
             "",
             "socks5://h:1",
             "https://h:1",
             "http://h",
-            "http://a:b@h:1",
             "http://h:1/x",
         ] {
             let error = proxy(text).unwrap_err();
@@ -366,7 +430,6 @@ mod tests {
                 error.contains("write http://127.0.0.1:3128"),
                 "{text}: {error}"
             );
-            assert!(!error.contains("a:b"), "{error}");
         }
     }
 

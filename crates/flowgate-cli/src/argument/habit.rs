@@ -150,7 +150,7 @@ const MISREAD: &[(&[&str], &str)] = &[
     (&["-disable-keepalive"], "write --disable-keepalive"),
     (
         &["-disable-compression", "--disable-compression"],
-        "compression is never requested: remove it",
+        "compression is not requested without --compressed: remove it",
     ),
     (
         &["-disable-redirects", "--disable-redirects"],

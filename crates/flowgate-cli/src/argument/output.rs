@@ -1,11 +1,14 @@
 //! The arguments about reports.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
+use flowgate_load::Target;
+use hyper::header::{HeaderName, HeaderValue};
 
 use super::gate::{self, Gate};
-use super::percentile;
+use super::{header, percentile, url};
 use crate::exit::Refusal;
 use crate::reports::Destinations;
 
@@ -32,6 +35,19 @@ pub(crate) struct Output {
     /// Write a line of JSON per request
     #[arg(long, value_name = "FILE", value_parser = file)]
     log: Option<PathBuf>,
+
+    /// Send the progress each second to this OpenTelemetry collector (OTLP, JSON)
+    #[arg(long, value_name = "URL", value_parser = collector)]
+    pub(crate) otlp: Option<Target>,
+
+    /// Add a header to what --otlp sends, 'Name: value'; repeatable
+    #[arg(
+        long,
+        value_name = "HEADER",
+        value_parser = header::parse,
+        requires = "otlp",
+    )]
+    pub(crate) otlp_header: Vec<(HeaderName, HeaderValue)>,
 
     /// Report these percentiles of the durations: 50,95,99.9
     #[arg(
@@ -122,6 +138,16 @@ struct Percentiles(Vec<f64>);
 
 fn percentiles(text: &str) -> Result<Percentiles, String> {
     percentile::parse(text).map(Percentiles)
+}
+
+/// Parses the URL of a collector.
+fn collector(text: &str) -> Result<Target, String> {
+    match url::without_credentials(text) {
+        Cow::Borrowed(text) => url::parse(text),
+        Cow::Owned(_) => Err(
+            "the URL contains a user name: write --otlp-header 'Authorization: Basic …'".to_owned(),
+        ),
+    }
 }
 
 /// Parses a path. Rejects a URL, which follows a flag whose value is missing.

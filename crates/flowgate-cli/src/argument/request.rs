@@ -191,7 +191,7 @@ fn method(text: &str) -> Result<Method, String> {
 }
 
 /// Encodes `user:password` (RFC 7617).
-fn basic(text: &str) -> Result<HeaderValue, String> {
+pub(super) fn basic(text: &str) -> Result<HeaderValue, String> {
     if !text.contains(':') {
         return Err("a colon is missing: write -a user:password".to_owned());
     }

@@ -56,8 +56,9 @@ How it searches:
   - The first tenth of a step does not count. The rest is judged in ten parts,
     whose spread gives the interval of each number at 95 %.
   - A step whose interval contains the limit is repeated for longer.
-  - A step in which this client was late says nothing about the server. Two such
-    steps end the search.
+  - A step in which this client was late says nothing about the server, and is
+    repeated. Four such steps in a row end the search, and so do two in which
+    this client sent too few requests.
   - A step is ended early when four times as many requests wait as the objective
     allows. After a broken step, the search waits until the server responds as
     before.
@@ -243,12 +244,13 @@ fn search(find: Find) -> Result<Exit, Refusal> {
         .and_then(|count| NonZeroUsize::new(count as usize));
     service.timeout = find.connecting.timeout;
     service.connect.timeout = find.connecting.timeout;
-    find.connecting.route.apply(&mut service.connect);
-    find.connecting.certificates.apply(&mut service.connect);
     service.connect.version = match find.connecting.http2 {
         true => HttpVersion::Http2,
         false => HttpVersion::Http1,
     };
+    let (route, certificates) = (find.connecting.route, find.connecting.certificates);
+    route.apply(&mut service.connect, &service.targets)?;
+    certificates.apply(&mut service.connect, &service.targets)?;
     allowed(&service, &target, &find.own)?;
     let destinations = Destinations {
         json: find.output.json,
@@ -401,6 +403,13 @@ fn judge(finding: &LoadFinding) -> Exit {
         }
         (End::OutOfRequests, None) => {
             complain(&format_args!("{end}: write a larger --max-requests"));
+            Exit::Undecided
+        }
+        (End::Client(_), None) => {
+            complain(&format_args!(
+                "{}; {end}: write a lower --from, or run it on a machine that is less busy",
+                finding.conclusion()
+            ));
             Exit::Undecided
         }
         (_, Some(_)) | (End::Limited, _) => Exit::Success,

@@ -3,10 +3,12 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use clap::Args;
 use flowgate_load::{
-    Origin, Pace, Plan, Progress, Report, RequestLog, RunComparison, Stop, Target, Verdict, html,
+    Origin, OtlpPush, Pace, Plan, Progress, Pushed, Report, RequestLog, RunComparison, Stop,
+    Target, Verdict, html,
 };
 
 use crate::argument::cap::Cap;
@@ -26,6 +28,9 @@ use crate::interrupt::{self, STOPPING};
 use crate::reports::{self, Reports, Sink};
 use crate::watch::{Subject, Watch};
 
+/// Maximum time of sending one point to a collector.
+const PUSH_LIMIT: Duration = Duration::from_secs(5);
+
 const EXPLANATION: &str = concat!(
     "\
 Examples:
@@ -42,6 +47,8 @@ Examples:
       Exit with 3 if the server got slower than in an earlier run.
   flowgate load http://host/ -q 500 --warm-up 5s --log requests.jsonl
       Send for 5 s without counting, then for 10 s; write a line per request.
+  flowgate load http://host/ -q 500 -z 10m --otlp http://127.0.0.1:4318
+      Send rates and times to an OpenTelemetry collector while the run lasts.
   flowgate load --targets requests.http --variables users.csv -q 500
       The requests of a file in turn; {{name}} is a column of users.csv.
   flowgate load http://host/ -z 10s
@@ -250,12 +257,21 @@ fn carry_out(mut load: Load) -> Result<Exit, Refusal> {
         let start_at = humantime::format_rfc3339_seconds(slice.start_at);
         complain(&format_args!("{slice} waits for its start at {start_at}"));
     }
-    let tell = |progress: &Progress| watch.tell(progress);
+    let mut push = push(&mut load.output)?;
+    let tell = |progress: &Progress| {
+        watch.tell(progress);
+        if let Some(push) = &mut push {
+            push.offer(progress);
+        }
+    };
     let result = match &log {
         Some(log) => flowgate_load::run_logged(plan, &stop, tell, log),
         None => flowgate_load::run_watched(plan, &stop, tell),
     };
     watch.end();
+    if let Some(pushed) = push.map(OtlpPush::finish) {
+        told(&pushed);
+    }
     match result {
         Ok(mut report) => {
             report.provenance.command = Some(typed());
@@ -295,7 +311,8 @@ fn plan(
         ));
     }
     let pace = profile.pace(cap.limiter()?, is_aimed)?;
-    let template = request.template()?;
+    let mut template = request.template()?;
+    connecting.ask(&mut template);
     let mix = files.mix(&template)?;
     let parse = |url: &str| url::parse(url).map_err(Refusal::usage);
     let targets = match (urls.targets()?, &mix, &url) {
@@ -309,11 +326,6 @@ fn plan(
             vec![parse(&origin.insert(started).url())?]
         }
     };
-    if connecting.certificates.insecure && !targets.iter().any(Target::is_tls) {
-        complain(
-            &"-k has no effect without https://: remove it (connections are kept open anyway)",
-        );
-    }
     let Some(first) = targets.first() else {
         return Err(Refusal::usage(
             "no URL: write one such as http://127.0.0.1:8080/",
@@ -380,6 +392,38 @@ fn provide_descriptors(plan: &Plan) -> Result<(), Refusal> {
     let threads = plan.threads.or_else(|| available_parallelism().ok());
     descriptors::provide(connections, ends, threads.map_or(1, count))
         .map_err(Refusal::could_not_run)
+}
+
+/// Returns what sends the progress to a collector, if one is given.
+fn push(output: &mut Output) -> Result<Option<OtlpPush>, Refusal> {
+    let Some(target) = output.otlp.take() else {
+        return Ok(None);
+    };
+    let headers = std::mem::take(&mut output.otlp_header);
+    let push = OtlpPush::new(target, headers, PUSH_LIMIT);
+    push.map(Some)
+        .map_err(|error| Refusal::could_not_run(format!("--otlp: {error}")))
+}
+
+/// Prints whether a collector did not get everything.
+fn told(pushed: &Pushed) {
+    let Pushed {
+        sent,
+        failed,
+        skipped,
+        failure,
+    } = pushed;
+    if let Some(failure) = failure {
+        let all = sent + failed;
+        complain(&format_args!(
+            "--otlp: the collector did not take {failed} of {all} points: {failure}"
+        ));
+    }
+    if *skipped > 0 {
+        complain(&format_args!(
+            "--otlp: {skipped} points were not sent, because the collector was too slow"
+        ));
+    }
 }
 
 /// Returns the log of requests to this destination.

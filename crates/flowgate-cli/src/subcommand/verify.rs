@@ -256,7 +256,14 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
     asking.refused = verify.refused;
     asking.timeout = verify.connecting.timeout;
     asking.connect.timeout = verify.connecting.timeout;
-    verify.connecting.certificates.apply(&mut asking.connect);
+    let certificates = verify.connecting.certificates;
+    certificates.apply(&mut asking.connect, std::slice::from_ref(&target))?;
+    let destinations = Destinations {
+        json: verify.output.json,
+        html: verify.output.html,
+        ..Destinations::default()
+    };
+    let reports = destinations.open(&inputs)?;
 
     let stop = Stop::new();
     let could_not = |error: VerifyError| Refusal::could_not_run(format!("{target}: {error}"));
@@ -269,12 +276,6 @@ fn investigate(verify: Verify) -> Result<Exit, Refusal> {
              if the host is yours, add --own {host}"
         )));
     }
-    let destinations = Destinations {
-        json: verify.output.json,
-        html: verify.output.html,
-        ..Destinations::default()
-    };
-    let reports = destinations.open(&inputs)?;
     // Each connection needs a timer.
     descriptors::provide(u64::from(connections), 2, 1).map_err(Refusal::could_not_run)?;
     let ending = stop.clone();

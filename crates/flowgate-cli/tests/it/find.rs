@@ -84,10 +84,20 @@ fn nonsense_is_refused_in_one_line() {
         .unwrap();
     let url = format!("http://{free}/");
     let slo = ["--slo", "p99<50ms"];
-    let cases: [(&[&str], i32, &str); 15] = [
+    let cases: [(&[&str], i32, &str); 17] = [
         (&[&url], 2, "--slo"),
         (&["--slo", "p99<50ms"], 2, "<URL>"),
         (&[&url, slo[0], slo[1]], 1, "connection refused"),
+        (
+            &[&url, slo[0], slo[1], "--cert", "no.pem"],
+            2,
+            "--cert has no effect without https://",
+        ),
+        (
+            &[&url, slo[0], slo[1], "--http2", "--proxy", &url],
+            2,
+            "--proxy forwards http:// only over HTTP/1.1",
+        ),
         (
             &["http://192.0.2.7/", slo[0], slo[1]],
             2,

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{finished, flowgate, read_request, run, server};
+use crate::support::{Serve, finished, flowgate, read_request, run, server};
 
 /// A directory of its own for each test, gone at its end.
 struct Directory(PathBuf);
@@ -209,6 +209,51 @@ fn what_cannot_be_compared_is_refused_before_anything_is_sent() {
 }
 
 #[test]
+fn a_collector_gets_the_progress_or_is_told_of_once() {
+    let (seen, arrived) = std::sync::mpsc::channel();
+    let collector = server(move |mut stream, _| {
+        let seen = seen.clone();
+        std::thread::spawn(move || {
+            if read_request(&mut stream) {
+                let _ = seen.send(());
+                // The body is not read, so the connection ends.
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _ = stream.write_all(answer);
+            }
+        });
+        true
+    });
+    let run_with = |url: &str, more: &[&str]| run(&[&SHORT[..], &["--otlp", url], more].concat());
+    let (exit, _, err) = run_with(&collector, &["--otlp-header", "X-Key: 5"]);
+    assert!((exit == 0 || exit == 4) && err.is_empty(), "{err}");
+    assert!(arrived.try_iter().count() >= 1);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let lost = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let (exit, out, err) = run_with(&lost, &[]);
+    assert!(exit == 0 || exit == 4, "{err}");
+    assert!(out.contains("sent       20 of 20"), "{out}");
+    assert_eq!(
+        err,
+        "flowgate: --otlp: the collector did not take 1 of 1 points: connection refused\n"
+    );
+    for (url, expected) in [
+        ("collector:4318", "write http://collector:4318"),
+        ("ftp://h/", "begins with http://"),
+        (
+            "http://me:sesame@h/",
+            "write --otlp-header 'Authorization: Basic …'",
+        ),
+    ] {
+        let (exit, out, err) = run_with(url, &[]);
+        assert_eq!((exit, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(expected) && err.lines().count() == 1, "{err}");
+    }
+    let (exit, _, err) = run(&[&SHORT[..], &["--otlp-header", "a: b"]].concat());
+    assert!(exit == 2 && err.contains("--otlp <URL>"), "{err}");
+}
+
+#[test]
 fn slices_are_sent_by_several_processes_and_joined() {
     let files = Directory::new("slices");
     let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -279,6 +324,65 @@ fn slices_are_sent_by_several_processes_and_joined() {
         assert_eq!((exit, out.as_str()), (2, ""), "{err}");
         assert!(err.ends_with(expected) && err.lines().count() == 1, "{err}");
     }
+}
+
+/// Two machines, one of which has a clock that is 250 ms late.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs libfaketime: ./ci/test"]
+fn a_clock_that_is_late_is_told_by_the_joined_report() {
+    let files = Directory::new("clocks");
+    let serve = Serve::start("token 100000/s", &[]);
+    let start_at = std::time::SystemTime::now() + std::time::Duration::from_secs(4);
+    let start_at = humantime::format_rfc3339_millis(start_at).to_string();
+    let paths = ["good.json", "late.json"].map(|name| files.path(name));
+    let processes = [(&paths[0], "1/2", "+0.0"), (&paths[1], "2/2", "-0.25")];
+    let processes = processes.map(|(path, slice, clock)| {
+        let load = ["load", &serve.url, "-q", "500", "-n", "1500"];
+        let part = ["--slice", slice, "--start-at", &start_at];
+        flowgate(&[&load[..], &part, &["--json", path, "--quiet"]].concat())
+            .env("LD_PRELOAD", libfaketime())
+            .env("FAKETIME", clock)
+            .env("DONT_FAKE_MONOTONIC", "1")
+            .spawn()
+            .expect("the binary runs")
+    });
+    for process in processes {
+        let (exit, _, err) = finished(process.wait_with_output().expect("it ends"));
+        assert!(exit == 0 || exit == 4, "{err}");
+    }
+    let (exit, out, err) = run(&["report", "--merge", &paths[0], &paths[1]]);
+    assert_eq!((exit, err.as_str()), (0, ""));
+    let line = out.lines().find(|line| line.starts_with("clocks "));
+    let line = line.unwrap_or_else(|| panic!("{out}"));
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [
+        "clocks",
+        "late",
+        "is",
+        middle,
+        "ms",
+        "±",
+        error,
+        unit,
+        "behind",
+        "good:",
+        ..,
+    ] = words[..]
+    else {
+        panic!("{line}");
+    };
+    let [middle, error] = [middle, error].map(|number| number.parse::<f64>().unwrap());
+    let error = if unit == "ms" { error } else { error / 1e3 };
+    assert!((middle - 250.0).abs() <= error, "{line}");
+}
+
+#[cfg(target_os = "linux")]
+fn libfaketime() -> std::path::PathBuf {
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut places = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    let library = places.find(|library| library.exists());
+    library.expect("libfaketime; ./ci/test installs it")
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use crate::support::nginx::Nginx;
+use crate::support::tinyproxy::Tinyproxy;
 use crate::support::{number, run, server};
 
 /// A server that hands over each head, and answers as `answer` has it for its first line.
@@ -100,6 +101,63 @@ fn redirects_are_followed_as_often_as_allowed() {
         "GET /two?a=b HTTP/1.1",
     ];
     assert_eq!(lines(&arrival), expected);
+}
+
+/// What gzip makes of `ok`, and something else that says it is gzip.
+const GZIP: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\xcf\x06\0\x47\xdd\xdc\x79\x02\0\0\0";
+
+#[test]
+fn compressed_bodies_are_counted_and_decoded_if_asked() {
+    let (seen, asked) = channel();
+    let url = server(move |stream, _| {
+        let seen = seen.clone();
+        thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            while let Some(head) = head(&mut stream) {
+                let body = match head.starts_with("GET /broken ") {
+                    true => &[GZIP, b"x"].concat()[..],
+                    false => GZIP,
+                };
+                let coded = head.contains("\r\naccept-encoding: gzip, br, zstd\r\n");
+                let _ = seen.send(coded);
+                let (field, body) = match coded {
+                    true => ("content-encoding: gzip\r\n", body),
+                    false => ("", &b"ok"[..]),
+                };
+                let length = body.len();
+                let head = format!("HTTP/1.1 200 OK\r\n{field}content-length: {length}\r\n\r\n");
+                let _ = stream
+                    .get_mut()
+                    .write_all(&[head.as_bytes(), body].concat());
+            }
+        });
+        true
+    });
+    let three = ["load", "-n", "3", "-c", "1"];
+    let (exit, out, err) = run(&[&three[..], &[&url]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""));
+    assert!(!out.contains("\nbodies "), "{out}");
+    let (exit, out, err) = run(&[
+        &three[..],
+        &[&url, "--compressed", "--warm-up", "100ms", "-q", "50"],
+    ]
+    .concat());
+    assert!((exit == 0 || exit == 4) && err.is_empty(), "{err}");
+    let expected = "bodies     66 B gzip   0 B not compressed\n           3 decoded, 66 B to 6 B\n";
+    assert!(out.contains(expected), "{out}");
+    let broken = format!("{url}broken");
+    let (exit, out, err) = run(&[&three[..], &[&broken, "--compressed"]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""));
+    let expected = "           0 decoded, 0 B to 0 B   3 could not be decoded\n";
+    assert!(out.contains(expected), "{out}");
+    // A header of the user is kept.
+    let own = ["-H", "Accept-Encoding: br", "--compressed", &url];
+    let (exit, out, _) = run(&[&three[..], &own].concat());
+    assert_eq!(exit, 0, "{out}");
+    assert!(out.contains("bodies     6 B not compressed\n"), "{out}");
+    let asked: Vec<bool> = asked.try_iter().collect();
+    assert_eq!(asked[..3], [false; 3]);
+    assert_eq!(asked[asked.len() - 3..], [false; 3]);
 }
 
 #[test]
@@ -252,6 +310,18 @@ fn ways_that_exclude_each_other_are_refused() {
             "cannot be used with",
         ),
         (&["--proxy", "socks5://h:1"], "write http://127.0.0.1:3128"),
+        (
+            &["--proxy", "http://h:1", "--http2"],
+            "--proxy forwards http:// only over HTTP/1.1: remove --http2",
+        ),
+        (
+            &["--cert", "no.pem"],
+            "--cert has no effect without https://: remove it",
+        ),
+        (
+            &["--cacert", "no.pem", "--cert", "no.pem"],
+            "--cacert has no effect without https://: remove it",
+        ),
         (&["--resolve", "h:1"], "write example.org:443:127.0.0.1"),
         (&["--key", "k.pem"], "--cert"),
     ] {
@@ -331,5 +401,82 @@ fn redirects_of_nginx_are_followed() {
             20,
             "{log}"
         );
+    }
+}
+
+#[test]
+#[ignore = "needs nginx: ./ci/test"]
+fn bodies_that_nginx_compresses_are_decoded() {
+    let text = "0123456789".repeat(100);
+    let nginx = Nginx::start(
+        "gzip on; gzip_types text/plain; gzip_min_length 1; default_type text/plain;",
+        &format!("return 200 '{text}';"),
+    );
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let twenty = ["load", &url, "-n", "20", "-c", "2"];
+    let (exit, out, err) = run(&[&twenty[..], &["--compressed"]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains(" gzip   0 B not compressed\n"), "{out}");
+    assert!(out.contains("           20 decoded, "), "{out}");
+    assert!(out.contains(" to 20 kB\n"), "{out}");
+    let (_, out, _) = run(&twenty);
+    assert!(!out.contains("\nbodies "), "{out}");
+}
+
+#[test]
+#[ignore = "needs tinyproxy and nginx: ./ci/test"]
+fn tinyproxy_forwards_http_and_tunnels_https() {
+    let proxy = Tinyproxy::start("");
+    let to = format!("http://127.0.0.1:{}", proxy.port);
+    let mut nginx = Nginx::start("", "return 200 'ok';");
+    let url = format!("http://127.0.0.1:{}/a?b=c", nginx.port);
+    let twenty = ["-n", "20", "-c", "2", "--proxy", &to];
+    // It closes each connection after a response, and does not say so.
+    let (exit, out, err) = run(&[&["load", &url, "--disable-keepalive"], &twenty[..]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert_eq!(number(&out, "status", "2xx"), 20, "{out}");
+    // nginx gets a path, as from a client.
+    let log = nginx.stop();
+    assert_eq!(log.matches("200 GET /a?b=c HTTP/1.").count(), 20, "{log}");
+
+    let (port, _) = crate::tls::tls_server();
+    let secure = format!("https://localhost:{port}/");
+    let (exit, out, err) = run(&[&["load", &secure, "-k"], &twenty[..]].concat());
+    assert_eq!((exit, err.as_str()), (0, ""), "{out}");
+    assert_eq!(number(&out, "status", "2xx"), 20, "{out}");
+    let log = proxy.log();
+    let tunnels = log.matches(&format!("CONNECT localhost:{port} ")).count();
+    assert_eq!(tunnels, 2, "one for each connection: {log}");
+}
+
+#[test]
+#[ignore = "needs tinyproxy and nginx: ./ci/test"]
+fn tinyproxy_gets_its_password_or_refuses() {
+    let proxy = Tinyproxy::start("BasicAuth me se-same\nConnectPort 443");
+    let nginx = Nginx::start("", "return 200 'ok';");
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let [bare, wrong, right] = ["", "me:wrong@", "me:se%2Dsame@"]
+        .map(|user| format!("http://{user}127.0.0.1:{}", proxy.port));
+    for (proxy, expected) in [(&bare, 0), (&wrong, 0), (&right, 20)] {
+        let twenty = ["load", &url, "-n", "20", "-c", "2", "--disable-keepalive"];
+        let arguments = [&twenty[..], &["--proxy", proxy]].concat();
+        let (exit, out, err) = run(&arguments);
+        assert_eq!(number(&out, "status", "2xx"), expected, "{out}{err}");
+        assert_eq!(number(&out, "status", "4xx"), 20 - expected, "{out}{err}");
+        assert_eq!((exit, err.as_str()), (if expected > 0 { 0 } else { 5 }, ""));
+    }
+    let secure = format!("https://127.0.0.1:{}/", nginx.port);
+    let address = format!("127.0.0.1:{}", proxy.port);
+    for (proxy, expected) in [
+        (
+            &bare,
+            "password refused by the proxy; write --proxy http://USER:PASSWORD@HOST:PORT",
+        ),
+        // It knows no port but 443.
+        (&right, "refused by the proxy"),
+    ] {
+        let (exit, out, err) = load(&secure, &["-k", "--proxy", proxy]);
+        let expected = format!("flowgate: cannot connect to {address}: {expected}\n");
+        assert_eq!((exit, out.as_str(), err), (1, "", expected));
     }
 }

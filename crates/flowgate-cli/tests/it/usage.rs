@@ -345,7 +345,7 @@ fn bad_arguments_are_answered_in_one_line() {
             2,
             &[
                 "verify",
-                "http://127.0.0.1:9/",
+                "https://127.0.0.1:9/",
                 "--cert",
                 "Cargo.toml",
                 "--json",

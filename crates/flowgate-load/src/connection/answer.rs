@@ -16,7 +16,8 @@ use httparse::Status;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Answer, MAX_HEAD_BYTES};
+use super::{Answer, Body, ContentCoding, MAX_HEAD_BYTES};
+use crate::clock_offset::SecondOfDay;
 use crate::failure::Failure;
 
 /// More headers than any server sends.
@@ -28,6 +29,11 @@ pub(super) struct Reader {
     is_head: bool,
     status: StatusCode,
     body_bytes: u64,
+    date: Option<SecondOfDay>,
+    coding: Option<ContentCoding>,
+    /// Whether a compressed body is kept, and it.
+    collects: bool,
+    body: Option<Body>,
     keeps_alive: bool,
     stage: Stage,
     /// The head, if the caller wants it.
@@ -63,6 +69,10 @@ impl Reader {
             is_head,
             status: StatusCode::OK,
             body_bytes: 0,
+            date: None,
+            coding: None,
+            collects: false,
+            body: None,
             keeps_alive: true,
             stage: Stage::Head,
             kept: None,
@@ -78,6 +88,16 @@ impl Reader {
             }),
             ..Reader::new(is_head)
         }
+    }
+
+    /// Keeps the body, if it is compressed.
+    pub(super) fn collect(&mut self) {
+        self.collects = true;
+    }
+
+    /// Returns the body, if it was kept.
+    pub(super) fn take_body(&mut self) -> Option<Body> {
+        self.body.take()
     }
 
     /// Returns the head, if it was kept.
@@ -121,8 +141,9 @@ impl Reader {
 
     pub(super) fn answer(&self) -> Answer {
         Answer {
-            status: self.status,
-            bytes: self.body_bytes,
+            date: self.date,
+            coding: self.coding,
+            ..Answer::new(self.status, self.body_bytes)
         }
     }
 
@@ -132,7 +153,7 @@ impl Reader {
             Stage::Body(left) => Ok(self.body(bytes, left, Stage::Body, Stage::Done)),
             Stage::Chunk(left) => Ok(self.body(bytes, left, Stage::Chunk, Stage::ChunkEnd)),
             Stage::UntilClosed => {
-                self.body_bytes += bytes.len() as u64;
+                self.count(bytes);
                 Ok(bytes.len())
             }
             Stage::ChunkSize => match httparse::parse_chunk_size(bytes) {
@@ -171,12 +192,20 @@ impl Reader {
 
     fn body(&mut self, bytes: &[u8], left: u64, more: fn(u64) -> Stage, end: Stage) -> usize {
         let here = left.min(bytes.len() as u64);
-        self.body_bytes += here;
+        self.count(&bytes[..here as usize]);
         self.stage = match left - here {
             0 => end,
             left => more(left),
         };
         here as usize
+    }
+
+    /// Counts bytes of the body.
+    fn count(&mut self, bytes: &[u8]) {
+        self.body_bytes += bytes.len() as u64;
+        if let Some(body) = &mut self.body {
+            body.add(bytes);
+        }
     }
 
     fn head(&mut self, bytes: &[u8]) -> Result<usize, Failure> {
@@ -226,7 +255,7 @@ impl Reader {
         }
     }
 
-    /// Returns how the head of a final response delimits the body.
+    /// Returns how the head of a final response delimits the body, and reads its other headers that matter.
     fn framing(&mut self, head: &httparse::Response<'_, '_>) -> Result<Stage, Failure> {
         let mut length = None;
         let mut is_coded = false;
@@ -246,6 +275,10 @@ impl Reader {
                 for item in items(header.value) {
                     is_chunked = item.eq_ignore_ascii_case(b"chunked");
                 }
+            } else if header.name.eq_ignore_ascii_case("date") {
+                self.date = SecondOfDay::parse(header.value);
+            } else if header.name.eq_ignore_ascii_case("content-encoding") {
+                self.coding = ContentCoding::parse(header.value);
             } else if header.name.eq_ignore_ascii_case("connection") {
                 for item in items(header.value) {
                     if item.eq_ignore_ascii_case(b"close") {
@@ -256,6 +289,7 @@ impl Reader {
                 }
             }
         }
+        self.body = self.coding.filter(|_| self.collects).map(Body::new);
         let has_none = self.is_head || matches!(self.status.as_u16(), 204 | 304);
         Ok(match length {
             _ if has_none => Stage::Done,

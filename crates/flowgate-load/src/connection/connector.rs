@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::peer::{HostAddress, Peer, Via};
-use super::proxy::{self, HttpProxy};
+use super::proxy::{self, HttpProxy, Tunnel};
 use super::stamp::Departures;
 use super::tls::{self, ClientIdentity, TlsError, Trust};
 use super::wire::{Transport, Wire};
@@ -129,9 +129,11 @@ pub(crate) struct Connector {
     version: HttpVersion,
     tls: Option<Tls>,
     authority: Authority,
-    /// Host and port for a tunnel through a proxy.
-    tunnel: Option<String>,
+    /// A tunnel through a proxy.
+    tunnel: Option<Tunnel>,
     timeout: Duration,
+    /// Whether connections keep compressed bodies.
+    collects: bool,
 }
 
 #[derive(Clone)]
@@ -147,29 +149,64 @@ impl Connector {
     ///
     /// Returns an error if certificates cannot be read, or if no certificate could contain the name.
     pub(crate) fn new(target: &Target, options: &ConnectOptions) -> Result<Connector, TlsError> {
-        let tls = if target.is_tls() {
-            let host = options.server_name.as_deref().unwrap_or(target.host());
-            Some(Tls {
-                name: tls::server_name(host)?,
-                config: Arc::new(tls::configure(
-                    &options.trust,
-                    options.identity.as_ref(),
-                    options.version,
-                )?),
-            })
-        } else {
-            None
+        let config = Connector::config([target], options)?;
+        Connector::with(target, options, config)
+    }
+
+    /// Creates a connector for each target. They share the certificates, which are read once.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`new`](Connector::new).
+    pub(crate) fn each(
+        targets: &[&Target],
+        options: &ConnectOptions,
+    ) -> Result<Vec<Connector>, TlsError> {
+        let config = Connector::config(targets.iter().copied(), options)?;
+        let with = |target: &&Target| Connector::with(target, options, config.clone());
+        targets.iter().map(with).collect()
+    }
+
+    /// Reads the certificates, if any target needs them.
+    fn config<'a>(
+        targets: impl IntoIterator<Item = &'a Target>,
+        options: &ConnectOptions,
+    ) -> Result<Option<Arc<ClientConfig>>, TlsError> {
+        let (trust, identity) = (&options.trust, options.identity.as_ref());
+        let mut targets = targets.into_iter();
+        let configured = || tls::configure(trust, identity, options.version).map(Arc::new);
+        (targets.any(Target::is_tls)).then(configured).transpose()
+    }
+
+    fn with(
+        target: &Target,
+        options: &ConnectOptions,
+        config: Option<Arc<ClientConfig>>,
+    ) -> Result<Connector, TlsError> {
+        let tls = match config.filter(|_| target.is_tls()) {
+            Some(config) => {
+                let host = options.server_name.as_deref().unwrap_or(target.host());
+                let name = tls::server_name(host)?;
+                Some(Tls { config, name })
+            }
+            None => None,
         };
         Ok(Connector {
             version: options.version,
             tls,
             authority: target.as_authority().clone(),
-            tunnel: (options.proxy.is_some() && target.is_tls()).then(|| {
-                let host = target.as_authority().host();
-                format!("{host}:{}", target.port())
+            tunnel: (options.proxy.as_ref().filter(|_| target.is_tls())).map(|proxy| Tunnel {
+                server: format!("{}:{}", target.as_authority().host(), target.port()),
+                authorization: proxy.authorization.clone(),
             }),
             timeout: options.timeout,
+            collects: false,
         })
+    }
+
+    /// Sets whether connections keep the compressed body of a response until the next.
+    pub(crate) fn collecting(self, collects: bool) -> Connector {
+        Connector { collects, ..self }
     }
 
     /// Returns whether several users may share a connection.
@@ -193,8 +230,8 @@ impl Connector {
     async fn connect(&self, peer: &Peer) -> Result<Connection, Failure> {
         let refuse = |error: io::Error| Failure::of_connecting(&error);
         let mut socket = peer.connect().await.map_err(refuse)?;
-        if let Some(server) = &self.tunnel {
-            proxy::tunnel(&mut socket, server).await?;
+        if let Some(tunnel) = &self.tunnel {
+            proxy::tunnel(&mut socket, tunnel).await?;
         }
         let departures = Rc::new(Departures::default());
         let wire = Wire {
@@ -213,9 +250,9 @@ impl Connector {
         };
         let kind = if is_http2 {
             let authority = self.authority.clone();
-            Kind::Http2(Http2::open(transport, departures, scheme, authority).await?)
+            Kind::Http2(Http2::open(transport, departures, scheme, authority, self.collects).await?)
         } else {
-            Kind::Http1(Box::new(Http1::new(transport, departures)))
+            Kind::Http1(Box::new(Http1::new(transport, departures, self.collects)))
         };
         Ok(Connection(kind))
     }

@@ -11,11 +11,11 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Answer;
 use super::answer::{Head, Reader};
 use super::message::Message;
 use super::stamp::{Departures, Stamp};
 use super::wire::Transport;
+use super::{Answer, Body};
 use crate::failure::Failure;
 
 /// Size of the first read buffer.
@@ -29,6 +29,10 @@ pub(super) struct Http1 {
     start: usize,
     end: usize,
     is_closed: bool,
+    /// Whether compressed bodies are kept.
+    collects: bool,
+    /// That of the last response.
+    pub(super) body: Option<Body>,
 }
 
 /// A request that is being written.
@@ -40,7 +44,7 @@ struct Writing<'a> {
 }
 
 impl Http1 {
-    pub(super) fn new(transport: Transport, departures: Rc<Departures>) -> Http1 {
+    pub(super) fn new(transport: Transport, departures: Rc<Departures>, collects: bool) -> Http1 {
         Http1 {
             transport,
             departures,
@@ -48,6 +52,8 @@ impl Http1 {
             start: 0,
             end: 0,
             is_closed: false,
+            collects,
+            body: None,
         }
     }
 
@@ -85,6 +91,10 @@ impl Http1 {
         }
         // Until the response is complete, because the caller may drop the future midway.
         self.is_closed = true;
+        self.body = None;
+        if self.collects {
+            reader.collect();
+        }
         let mut writing = Writing {
             bytes: message.bytes(),
             is_flushed: false,
@@ -94,6 +104,7 @@ impl Http1 {
         let outcome = poll_fn(|context| self.poll(context, &mut writing, reader)).await;
         self.departures.forget(stamp);
         outcome?;
+        self.body = reader.take_body();
         // Remaining bytes are unrequested, and a partly written request leaves the server waiting.
         let is_clean = self.start == self.end && writing.bytes.is_empty();
         self.is_closed = !(reader.keeps_alive() && is_clean);

@@ -11,7 +11,10 @@ use std::task::Poll;
 use h2::client::SendRequest;
 use h2::{Ping, RecvStream};
 use hyper::body::Bytes;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
+use hyper::header::{
+    CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, DATE, HOST, HeaderName, TE, TRANSFER_ENCODING,
+    UPGRADE,
+};
 use hyper::http::uri::{Authority, Scheme};
 use hyper::{Request, Uri, Version};
 use tokio::sync::Notify;
@@ -21,7 +24,8 @@ use super::frames::{Unsent, Watched};
 use super::message::Message;
 use super::stamp::{Departures, Stamp};
 use super::wire::Transport;
-use super::{Answer, MAX_HEAD_BYTES};
+use super::{Answer, Body, ContentCoding, MAX_HEAD_BYTES};
+use crate::clock_offset::SecondOfDay;
 use crate::failure::Failure;
 
 /// How much of a response body a server may send before the client reads it.
@@ -45,12 +49,16 @@ const OF_THE_CONNECTION: [HeaderName; 5] = [
 pub(super) struct Http2 {
     requests: SendRequest<Bytes>,
     shared: Rc<Shared>,
+    /// Compressed body of the last response, if bodies are kept.
+    pub(super) body: Option<Body>,
 }
 
 /// State shared by all handles on a connection.
 struct Shared {
     scheme: Scheme,
     authority: Authority,
+    /// Whether compressed bodies are kept.
+    collects: bool,
     unsent: Rc<Unsent>,
     departures: Rc<Departures>,
     end: Rc<End>,
@@ -72,6 +80,7 @@ impl Http2 {
         departures: Rc<Departures>,
         scheme: Scheme,
         authority: Authority,
+        collects: bool,
     ) -> Result<Http2, Failure> {
         let unsent = Rc::new(Unsent::default());
         let watched = Watched::new(transport, departures.clone(), unsent.clone());
@@ -92,9 +101,11 @@ impl Http2 {
         });
         let opened = Http2 {
             requests,
+            body: None,
             shared: Rc::new(Shared {
                 scheme,
                 authority,
+                collects,
                 unsent,
                 departures,
                 end,
@@ -121,6 +132,7 @@ impl Http2 {
         Http2 {
             requests: self.requests.clone(),
             shared: self.shared.clone(),
+            body: None,
         }
     }
 
@@ -145,9 +157,15 @@ impl Http2 {
             let _ = upload.send_data(body, true);
         }
         let (head, body) = response.await.map_err(fail)?.into_parts();
+        let date = head.headers.get(DATE);
+        let coding = head.headers.get(CONTENT_ENCODING);
+        let coding = coding.and_then(|coding| ContentCoding::parse(coding.as_bytes()));
+        self.body = coding.filter(|_| shared.collects).map(Body::new);
+        let bytes = discard(body, self.body.as_mut()).await.map_err(fail)?;
         Ok(Answer {
-            status: head.status,
-            bytes: discard(body).await.map_err(fail)?,
+            date: date.and_then(|date| SecondOfDay::parse(date.as_bytes())),
+            coding,
+            ..Answer::new(head.status, bytes)
         })
     }
 
@@ -165,12 +183,16 @@ impl Http2 {
     }
 }
 
-/// Reads a body to its end. Returns its length.
-async fn discard(mut body: RecvStream) -> Result<u64, h2::Error> {
+/// Reads a body to its end, and keeps it if it is to be `kept`. Returns its length.
+async fn discard(mut body: RecvStream, mut kept: Option<&mut Body>) -> Result<u64, h2::Error> {
     let mut bytes = 0;
     while let Some(data) = body.data().await {
-        let len = data?.len();
+        let data = data?;
+        let len = data.len();
         bytes += len as u64;
+        if let Some(kept) = &mut kept {
+            kept.add(&data);
+        }
         body.flow_control().release_capacity(len)?;
     }
     body.trailers().await?;

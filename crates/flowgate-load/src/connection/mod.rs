@@ -12,6 +12,7 @@
 
 mod anchored;
 mod answer;
+mod coding;
 mod connector;
 mod frames;
 mod http1;
@@ -32,6 +33,7 @@ use std::fmt;
 
 use hyper::{StatusCode, Version};
 
+pub use coding::ContentCoding;
 pub use connector::{ConnectOptions, HttpVersion};
 pub use peer::{HostAddress, Peer, Via};
 pub use proxy::HttpProxy;
@@ -43,6 +45,7 @@ pub(crate) use message::Message;
 pub(crate) use stamp::Stamp;
 pub(crate) use trunk::Trunk;
 
+use crate::clock_offset::SecondOfDay;
 use crate::failure::Failure;
 use http1::Http1;
 use http2::Http2;
@@ -58,11 +61,58 @@ enum Kind {
     Http2(Http2),
 }
 
-/// A response: the status, and the length of the discarded body.
+/// A response: what is kept of its head, and the length of the discarded body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) bytes: u64,
+    /// Time at the server, if it sent a `Date`.
+    pub(crate) date: Option<SecondOfDay>,
+    /// How the body is compressed.
+    pub(crate) coding: Option<ContentCoding>,
+}
+
+/// The body of a compressed response.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) coding: ContentCoding,
+    pub(crate) bytes: Vec<u8>,
+    /// Whether these are all bytes. A long body is not kept.
+    pub(crate) is_whole: bool,
+}
+
+impl Answer {
+    /// Creates a response of which only this is known.
+    pub(crate) fn new(status: StatusCode, bytes: u64) -> Answer {
+        Answer {
+            status,
+            bytes,
+            date: None,
+            coding: None,
+        }
+    }
+}
+
+impl Body {
+    /// Maximum size of a body that is kept.
+    const MAX: usize = 8 << 20;
+
+    fn new(coding: ContentCoding) -> Body {
+        Body {
+            coding,
+            bytes: Vec::new(),
+            is_whole: true,
+        }
+    }
+
+    /// Adds bytes, unless there are too many.
+    fn add(&mut self, bytes: &[u8]) {
+        self.is_whole &= self.bytes.len() + bytes.len() <= Body::MAX;
+        match self.is_whole {
+            true => self.bytes.extend_from_slice(bytes),
+            false => self.bytes = Vec::new(),
+        }
+    }
 }
 
 impl Connection {
@@ -94,6 +144,16 @@ impl Connection {
             Kind::Http1(connection) => connection.ask(message, stamp).await,
             Kind::Http2(_) => Err(Failure::NotHttp),
         }
+    }
+
+    /// Returns the compressed body of the last response, if bodies are [collected](Connector::collecting).
+    pub(crate) fn take_body(&mut self) -> Option<Body> {
+        let body = match &mut self.0 {
+            Kind::Http1(connection) => connection.body.take(),
+            Kind::Http2(connection) => connection.body.take(),
+        };
+        // A response to HEAD, or 304, says how a body would be compressed.
+        body.filter(|body| !(body.is_whole && body.bytes.is_empty()))
     }
 
     /// Returns whether another request may be sent, as far as is known.

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -142,13 +143,20 @@ fn load(
     identity: &ClientIdentity,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let path = &identity.certificates;
-    let certificates = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let read =
+        |path: &Path| fs::read(path).map_err(|error| unreadable(path, pem::Error::Io(error)));
+    let text = read(path)?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<_, _>>()
         .map_err(|error| unreadable(path, error))?;
     if certificates.is_empty() {
         return Err(TlsError(Reason::NoCertificate(path.clone())));
     }
-    let key = PrivateKeyDer::from_pem_file(&identity.key).map_err(|error| match error {
+    let text = match identity.key == *path {
+        true => text,
+        false => read(&identity.key)?,
+    };
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError(Reason::NoKey(identity.key.clone())),
         error => unreadable(&identity.key, error),
     })?;

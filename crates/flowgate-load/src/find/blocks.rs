@@ -95,7 +95,7 @@ impl Blocks {
     /// Counts a request that is over.
     pub(crate) fn over(&mut self, scheduled_ns: u64, done_ns: u64, outcome: Outcome) {
         let (is_answered, status, is_timed_out) = match outcome {
-            Outcome::Answered { status, .. } => (true, Some(status), false),
+            Outcome::Answered(answer) => (true, Some(answer.status), false),
             Outcome::Failed(failure) => (false, None, failure == Failure::Timeout),
             // The step has ended before, so its time is not known.
             Outcome::Abandoned => return,

@@ -24,6 +24,9 @@ const TIMES_LONGEST: u32 = 20;
 const SLACK: u32 = 3;
 /// Longest wait for a service that does not respond as before.
 const RECOVERY: Duration = Duration::from_secs(15);
+/// Steps in a row with too few requests, after which this machine cannot send more; and with late ones, because of a stall.
+const MOST_SHORT: u32 = 2;
+const MOST_LATE: u32 = 4;
 /// Share of limited responses from which a search that does not count them as errors ends.
 const LIMITED: f64 = 0.01;
 /// Share of errors from which a service that does not recover counts as lost.
@@ -107,7 +110,7 @@ pub(super) fn conduct(
     let mut search = Search::new(wish.range());
     let mut steps: Vec<SearchStep> = Vec::new();
     let mut requests = 0;
-    let mut has_fallen_behind = false;
+    let mut behind_in_a_row = 0;
     let end = loop {
         let Some(level) = search.next() else {
             break End::Found;
@@ -145,11 +148,15 @@ pub(super) fn conduct(
             StepVerdict::Kept => search.tell(Outcome::Met { is_far }),
             StepVerdict::Behind(why) => {
                 // Once more: another program may have had the processor.
-                if has_fallen_behind {
+                behind_in_a_row += 1;
+                let most = match attempt.behind() {
+                    Some(Behind::Late(_)) => MOST_LATE,
+                    Some(Behind::Short(_)) | None => MOST_SHORT,
+                };
+                if behind_in_a_row >= most {
                     search.give_up();
                     break End::Client(why);
                 }
-                has_fallen_behind = true;
                 continue;
             }
             StepVerdict::Broken(broken) => {
@@ -174,7 +181,7 @@ pub(super) fn conduct(
                 }
             }
         }
-        has_fallen_behind = false;
+        behind_in_a_row = 0;
     };
     let (kept, broken) = search.bracket();
     Ok(LoadFinding {
@@ -306,16 +313,16 @@ impl Attempt {
     }
 
     /// Returns why this client could not apply the load, if that may have decided.
-    fn behind(&self) -> Option<&String> {
+    fn behind(&self) -> Option<&Behind> {
         let broken = self.judgment.broken;
         let is_by_time = broken.is_some_and(|broken| !broken.is_by_errors());
         let mut behind = self
             .offered
             .iter()
             .filter_map(|offered| offered.behind.as_ref());
-        behind.find_map(|behind| match behind {
-            Behind::Short(why) => Some(why),
-            Behind::Late(why) => is_by_time.then_some(why),
+        behind.find(|behind| match behind {
+            Behind::Short(_) => true,
+            Behind::Late(_) => is_by_time,
         })
     }
 
@@ -355,7 +362,9 @@ impl Attempt {
             limited: limited as f64 / requests.max(1) as f64,
             in_flight: waited_ns / 1e9 / seconds,
             verdict: match (self.behind(), self.judgment.broken) {
-                (Some(why), _) => StepVerdict::Behind(why.clone()),
+                (Some(Behind::Short(why) | Behind::Late(why)), _) => {
+                    StepVerdict::Behind(why.clone())
+                }
                 (None, Some(broken)) => StepVerdict::Broken(broken),
                 (None, None) => StepVerdict::Kept,
             },

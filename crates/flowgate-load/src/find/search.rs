@@ -155,10 +155,7 @@ impl Search {
         let level = match self.range.is_whole {
             true => level.round(),
             // Four digits are more than the result has.
-            false => {
-                let unit = 10_f64.powf(level.log10().floor() - 3.0);
-                (level / unit).round() * unit
-            }
+            false => format!("{level:.3e}").parse().unwrap_or(level),
         };
         level.clamp(self.range.lowest, self.range.highest)
     }

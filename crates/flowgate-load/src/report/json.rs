@@ -90,6 +90,10 @@ impl Report {
     ///   "counts": {                   see RequestCounts
     ///     "scheduled": 5000,          ?
     ///     "sent", "unsent", "skipped", "unanswered", "resent", "queued", "body_bytes": 0,
+    ///     "encoded_bytes": {"gzip": 9000},   of these, by Content-Encoding; left out without any
+    ///     "decoded": {                see Decoded; left out if nothing was to be decoded
+    ///       "bodies", "wire_bytes", "bytes", "broken", "skipped": 0
+    ///     },
     ///     "statuses": {               see Statuses
     ///       "informational", "success", "redirection", "client_error", "server_error", "limited", "other": 0
     ///     },
@@ -116,6 +120,9 @@ impl Report {
     ///   "detail": {                   see Detail; left out in a report of an older version
     ///     "lag", "response", "service": "6000 6010*3",   nanoseconds, and how many
     ///     "first_sent_ns", "last_sent_ns": 120000,   after the start
+    ///     "server_clock": {           its clock minus ours, between these; left out without slices
+    ///       "from_ns": -1200000, "to_ns": 400000
+    ///     },
     ///     "block_ns": 200000000,      length of a block
     ///     "blocks": [{"sent", "done", "limited", "failed": 200, "response": "6000 6010*3"}]
     ///   },

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use flowgate_chart::duration;
 
+use crate::clock_offset::ClockOffset;
 use crate::detail::Detail;
 use crate::pacing::Pacing;
 use crate::report::{Connections, Curves, Guarantee, Provenance, Report};
@@ -65,6 +66,8 @@ pub struct MergedPart {
     pub sent: u64,
     /// Time of its first send, after the common start by its own clock.
     pub first_sent: Duration,
+    /// Clock of the server minus its own, if the responses had dates.
+    pub server_clock: Option<ClockOffset>,
     /// 99th percentile of its lag.
     pub lag_p99: Duration,
     /// 99th percentile of its response time.
@@ -94,6 +97,7 @@ impl Merged {
     pub fn of(mut runs: Vec<(String, Report)>) -> Result<Merged, MergeError> {
         let slices = slices(&runs)?;
         complete(&runs, &slices)?;
+        fit(&runs)?;
         runs.sort_by_key(|(_, report)| report.asked.slice.map(|slice| slice.index));
         let parts = runs
             .iter()
@@ -103,6 +107,7 @@ impl Merged {
                 index,
                 sent: report.counts.sent,
                 first_sent: report.detail.first_sent,
+                server_clock: report.detail.server_clock,
                 lag_p99: report.lag.p99,
                 response_p99: report.response.p99,
             });
@@ -143,6 +148,11 @@ fn slices(runs: &[(String, Report)]) -> Result<Vec<Slice>, MergeError> {
                 "{name}: not a slice: write reports of flowgate load --slice"
             )));
         };
+        if !slice.is_one_of_them() {
+            return Err(MergeError(format!(
+                "{name}: there is no {slice}: write the file that flowgate load wrote"
+            )));
+        }
         let (first_name, first) = &runs[0];
         let first_slice = slices.first().copied().unwrap_or(slice);
         let is_same = slice.count == first_slice.count
@@ -185,6 +195,20 @@ fn complete(runs: &[(String, Report)], slices: &[Slice]) -> Result<(), MergeErro
     Ok(())
 }
 
+/// Checks that no sum of counts overflows.
+fn fit(runs: &[(String, Report)]) -> Result<(), MergeError> {
+    let mut all = 0_u64;
+    for (name, report) in runs {
+        let sum = report.sum_of_counts().and_then(|sum| all.checked_add(sum));
+        all = sum.ok_or_else(|| {
+            MergeError(format!(
+                "{name}: its counts are too large: write the file that flowgate load wrote"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
 /// Returns the report of one slice with what the whole schedule was asked to do.
 fn whole(mut report: Report) -> Report {
     if let Some(slice) = report.asked.slice.take() {
@@ -203,6 +227,8 @@ fn whole(mut report: Report) -> Report {
         });
     }
     report.pacing = Pacing::default();
+    // Each machine has its own.
+    report.detail.server_clock = None;
     report
 }
 
@@ -233,11 +259,18 @@ fn add(whole: &mut Report, slice: Report) -> Option<()> {
         (&mut sum.statuses.limited, counts.statuses.limited),
         (&mut sum.statuses.other, counts.statuses.other),
     ] {
-        *sum = sum.saturating_add(count);
+        *sum += count;
     }
     for (code, count) in counts.codes {
         *sum.codes.entry(code).or_default() += count;
     }
+    for (coding, bytes) in counts.encoded_bytes {
+        *sum.encoded_bytes.entry(coding).or_default() += bytes;
+    }
+    sum.decoded = match (sum.decoded, counts.decoded) {
+        (Some(one), Some(other)) => Some(one.plus(other)),
+        (one, other) => one.or(other),
+    };
     for (failure, count) in counts.failures {
         *sum.failures.entry(failure).or_default() += count;
     }
@@ -314,16 +347,58 @@ fn summarize(whole: &mut Report) {
         (lag.spread(), response.spread(), service.spread());
 }
 
+impl Merged {
+    /// Returns how the clocks of the machines differ: a line of text, or none for a single machine.
+    ///
+    /// The clock of each was compared with that of the server.
+    fn clocks(&self) -> Option<String> {
+        if self.parts.len() < 2 {
+            return None;
+        }
+        let known = self.parts.iter();
+        let known = known.filter_map(|part| Some((part, part.server_clock?)));
+        // The server is the most ahead of the clock that is the most behind.
+        let behind = known.clone().max_by_key(|(_, clock)| clock.middle_ns());
+        let ahead = known.min_by_key(|(_, clock)| clock.middle_ns());
+        let two = behind.zip(ahead);
+        let two = two.filter(|(behind, ahead)| behind.0.index != ahead.0.index);
+        let Some(((behind, least), (ahead, most))) = two else {
+            return Some("not compared: the responses have no Date".to_owned());
+        };
+        let difference = least.minus(most);
+        let (middle, error) = (difference.middle_ns(), difference.error());
+        let middle = Duration::from_nanos(middle.unsigned_abs());
+        Some(match difference.from_ns > 0 {
+            true => format!(
+                "{} is {} ± {} behind {}: its requests were sent that much later",
+                behind.name,
+                duration(middle),
+                duration(error),
+                ahead.name
+            ),
+            false => format!(
+                "no difference shown: less than {}",
+                duration(middle + error)
+            ),
+        })
+    }
+}
+
 impl fmt::Display for Merged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "slice      sent       first send   lag p99      response p99   report"
+            "slice      sent       first send   lag p99      response p99   clock                  report"
         )?;
+        let first = self.parts.first().and_then(|part| part.server_clock);
         for part in &self.parts {
+            let clock = match (first, part.server_clock) {
+                (Some(first), Some(own)) if part.index > 1 => first.minus(own).to_string(),
+                _ => "-".to_owned(),
+            };
             writeln!(
                 f,
-                "{:<10} {:<10} {:<12} {:<12} {:<14} {}",
+                "{:<10} {:<10} {:<12} {:<12} {:<14} {clock:<22} {}",
                 format!("{}/{}", part.index, self.parts.len()),
                 part.sent,
                 duration(part.first_sent),
@@ -331,6 +406,9 @@ impl fmt::Display for Merged {
                 duration(part.response_p99),
                 part.name
             )?;
+        }
+        if let Some(clocks) = self.clocks() {
+            writeln!(f, "clocks     {clocks}")?;
         }
         let slowest =
             |of: fn(&MergedPart) -> Duration| self.parts.iter().max_by_key(|part| of(part));

@@ -19,12 +19,13 @@ pub(crate) use self::provenance::rfc3339;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::RequestCounts;
+use crate::decoder::Decoded;
 use crate::detail::Detail;
 use crate::failure::Failure;
 use crate::pacing::Pacing;
 use crate::slice::Slice;
 use crate::spread::{Quantile, Spread, percentile_name};
-use crate::timeline::Timeline;
+use crate::timeline::{Slot, Timeline};
 use crate::verdict::{Thresholds, Verdict, judge};
 
 /// Default maximum share of errors.
@@ -130,7 +131,7 @@ pub struct Asked {
     pub interval: Duration,
     /// Highest rate in requests per second; `None` without a rate.
     pub highest_per_second: Option<f64>,
-    /// Maximum number of requests with the same scheduled time.
+    /// Maximum number of requests with the same scheduled time. In a slice, it is that of the whole schedule.
     pub burst: u64,
     /// Bound for every interval, if it has the form burst + rate × time.
     pub guarantee: Option<Guarantee>,
@@ -290,7 +291,8 @@ impl Asked {
     /// least one whole burst.
     pub(crate) fn in_flight(&self, service: Duration) -> u64 {
         let by_rate = self.highest_per_second.unwrap_or(0.0) * service.as_secs_f64();
-        (by_rate.ceil() as u64).max(self.burst)
+        let slices = self.slice.map_or(1, |slice| slice.count.max(1));
+        (by_rate.ceil() as u64).max(self.burst.div_ceil(slices))
     }
 }
 
@@ -423,6 +425,67 @@ impl Report {
         });
         let max = (spread.samples > 0).then_some(spread.max);
         named.chain([("max".to_owned(), max)]).collect()
+    }
+
+    /// Returns the sum of all counts, unless it overflows. If it fits, so does each sum of some of them.
+    pub(crate) fn sum_of_counts(&self) -> Option<u64> {
+        let (counts, statuses) = (&self.counts, self.counts.statuses);
+        let used = &self.connections;
+        let single = [
+            counts.scheduled.unwrap_or(0),
+            counts.sent,
+            counts.unsent,
+            counts.skipped,
+            counts.unanswered,
+            counts.resent,
+            counts.queued,
+            counts.body_bytes,
+            statuses.informational,
+            statuses.success,
+            statuses.redirection,
+            statuses.client_error,
+            statuses.server_error,
+            statuses.limited,
+            statuses.other,
+            used.connections,
+            used.allowed,
+            used.most_busy,
+            used.missing,
+        ];
+        let slots = self.timeline.slots.iter();
+        let slots = slots.flat_map(|slot| {
+            let Slot {
+                scheduled,
+                sent,
+                admitted,
+                limited,
+                failed,
+                ..
+            } = *slot;
+            [scheduled, sent, admitted, limited, failed]
+        });
+        let blocks = &self.detail.blocks;
+        let in_blocks = blocks
+            .iter()
+            .flat_map(|block| [block.sent, block.done, block.limited, block.failed]);
+        let Detail {
+            lag,
+            response,
+            service,
+            ..
+        } = &self.detail;
+        let histograms = [lag, response, service].into_iter();
+        let histograms = histograms.chain(blocks.iter().map(|block| &block.response));
+        let times = histograms.flat_map(|times| times.counts().iter().map(|(_, count)| *count));
+        (single.into_iter())
+            .chain(counts.codes.values().copied())
+            .chain(counts.encoded_bytes.values().copied())
+            .chain(counts.decoded.map_or([0; 5], Decoded::numbers))
+            .chain(counts.failures.values().copied())
+            .chain(slots)
+            .chain(in_blocks)
+            .chain(times)
+            .try_fold(0, u64::checked_add)
     }
 
     /// Returns the most frequent failure, if a request failed before it was sent.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use flowgate_chart::{duration, significant};
+use flowgate_chart::{bytes, duration, significant};
 
 use crate::report::{PacingMode, Report};
 use crate::spread::{Quantile, Spread};
@@ -234,7 +234,9 @@ fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         };
         write!(f, "{gap}{count} × {code}")?;
     }
-    f.write_str("\nerrors     ")?;
+    writeln!(f)?;
+    encoded(report, f)?;
+    f.write_str("errors     ")?;
     let causes = report.counts.errors_by_cause();
     if causes.is_empty() {
         f.write_str("none")?;
@@ -244,6 +246,38 @@ fn answers(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{gap}{count} {cause}")?;
     }
     writeln!(f)
+}
+
+/// Writes how many bytes were compressed, if any or if they were asked for.
+fn encoded(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let counts = &report.counts;
+    let compressed: u64 = counts.encoded_bytes.values().sum();
+    if compressed == 0 && counts.decoded.is_none() {
+        return Ok(());
+    }
+    f.write_str("bodies     ")?;
+    for (coding, size) in &counts.encoded_bytes {
+        write!(f, "{} {coding}   ", bytes(*size))?;
+    }
+    writeln!(
+        f,
+        "{} not compressed",
+        bytes(counts.body_bytes.saturating_sub(compressed))
+    )?;
+    if let Some(decoded) = counts.decoded.filter(|_| compressed > 0) {
+        let [from, to] = [decoded.wire_bytes, decoded.bytes].map(bytes);
+        write!(f, "           {} decoded, {from} to {to}", decoded.bodies)?;
+        for (count, what) in [
+            (decoded.broken, "could not be decoded"),
+            (decoded.skipped, "were not decoded"),
+        ] {
+            if count > 0 {
+                write!(f, "   {count} {what}")?;
+            }
+        }
+        writeln!(f)?;
+    }
+    Ok(())
 }
 
 /// Writes the verdict.

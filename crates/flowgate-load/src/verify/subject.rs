@@ -163,7 +163,7 @@ impl HttpSubject {
         };
         let messages = templates
             .iter()
-            .map(|template| template.message(&asking.target, true, false))
+            .map(|template| template.message(&asking.target, true, None))
             .collect();
         let runtime = Builder::new_current_thread()
             .enable_all()

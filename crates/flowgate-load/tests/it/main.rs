@@ -2,6 +2,7 @@
 
 mod http2;
 mod merge;
+mod otlp;
 mod report;
 mod report_csv;
 mod report_html;

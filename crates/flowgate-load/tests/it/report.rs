@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use flowgate::Quota;
 use flowgate_load::{
-    Asked, Busiest, Cause, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing,
-    PacingMode, Provenance, Quantile, Report, RequestCounts, Schedule, Slot, Spread, Statuses,
-    Timeline, Verdict, Window,
+    Asked, Busiest, Cause, Cluster, Connections, ContentCoding, Curves, Decoded, Detail, Failure,
+    Guarantee, Pacing, PacingMode, Provenance, Quantile, Report, RequestCounts, Schedule, Slot,
+    Spread, Statuses, Timeline, Verdict, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -351,7 +351,15 @@ fn the_text_of_a_run_in_which_everything_went_wrong() {
     report.counts = RequestCounts {
         scheduled: Some(90),
         skipped: 0,
-        body_bytes: 0,
+        body_bytes: 5_000,
+        encoded_bytes: BTreeMap::from([(ContentCoding::Gzip, 3_000), (ContentCoding::Brotli, 500)]),
+        decoded: Some(Decoded {
+            bodies: 17,
+            wire_bytes: 2_700,
+            bytes: 12_000,
+            broken: 2,
+            skipped: 1,
+        }),
         sent: 40,
         unsent: 30,
         unanswered: 2,
@@ -396,6 +404,8 @@ service            -         -         -         -         -         -         -
 
 status     2xx 20   3xx 2   4xx 3   5xx 4   limited 5 (429, 503)   1xx 1   other 1
            of these 4 × 500, 3 × 404, 2 × 302, 1 × 204
+bodies     3 kB gzip   500 B br   1.5 kB not compressed
+           17 decoded, 2.7 kB to 12 kB   2 could not be decoded   1 were not decoded
 errors     3 answered 4xx   4 answered 5xx   1 answered with a nonstandard status   \
 30 connection refused   1 timed out   1 answer is not HTTP/1.1   2 unanswered at the end
 verdict    RATE NOT HELD: interrupted; sent 40 of 90 (connection refused); \

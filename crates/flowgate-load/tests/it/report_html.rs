@@ -285,7 +285,7 @@ fn the_numbers_of_a_run_are_on_its_page() {
         "most in any 100 ms|101",
         "admitted (1xx to 3xx)|2903",
         "limited (429, 503)|54",
-        "errors|318 (10.6 %)",
+        "errors|343 (11.5 %)",
         "… timed out|16",
         "… answered 4xx|3",
         "… unanswered at the end|5",

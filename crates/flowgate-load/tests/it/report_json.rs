@@ -110,7 +110,7 @@ fn every_failure_is_read_back() {
     let report = sample::full();
     let read = Report::from_json(&report.to_json()).unwrap();
     let failures: Vec<Failure> = read.counts.failures.into_keys().collect();
-    assert_eq!(failures.len(), 24);
+    assert_eq!(failures.len(), 25);
     assert!(
         failures
             .iter()

@@ -5,6 +5,8 @@
 pub mod engine;
 #[cfg(unix)]
 pub mod nginx;
+#[cfg(unix)]
+pub mod tinyproxy;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::server::{Server, http1, wait_for_the_end};
 use super::{Log, connector, get, post, run, settle};
-use crate::connection::{Answer, HttpVersion, Stamp, Trunk};
+use crate::connection::{Body, ContentCoding, HttpVersion, Stamp, Trunk};
 use crate::failure::Failure;
 
 #[test]
@@ -27,7 +27,9 @@ fn every_request_is_stamped_once_and_in_order() {
             let body = vec![0; k * 1_000_000];
             let answer = connection.round_trip(&post("/", body), &stamp).await;
             let (status, bytes) = (StatusCode::OK, k as u64 * 1_000_000 + 2);
-            assert_eq!(answer, Ok(Answer { status, bytes }));
+            let answer = answer.unwrap();
+            assert_eq!((answer.status, answer.bytes), (status, bytes));
+            assert!(answer.date.is_some(), "the server sends one");
             assert!(connection.is_open().await);
         }
         assert_eq!(log.names(), [0, 1, 2, 3, 4]);
@@ -105,4 +107,46 @@ fn users_of_a_trunk_get_a_connection_each() {
         settle().await;
         assert_eq!(server.connections.get(), 3);
     });
+}
+
+#[test]
+fn a_compressed_body_is_kept_if_it_is_asked_for_and_there_is_one() {
+    run(async {
+        let chunked = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
+        let none = "HTTP/1.1 304 Not Modified\r\ncontent-encoding: gzip\r\n\r\n";
+        let plain = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+        let server = Server::tcp(move |mut stream| async move {
+            for answer in [chunked, none, plain] {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        })
+        .await;
+        for collects in [true, false] {
+            let connector = connector(&server.url("http"), HttpVersion::Http1);
+            let connector = connector.collecting(collects);
+            let mut connection = connector.open(server.address).await.unwrap();
+            let (message, stamp) = (get("/"), Stamp::default());
+            let answer = connection.round_trip(&message, &stamp).await.unwrap();
+            let expected = (3, Some(ContentCoding::Gzip));
+            assert_eq!((answer.bytes, answer.coding), expected);
+            let body = connection.take_body().map(|body| body.bytes);
+            assert_eq!(body, collects.then(|| b"abc".to_vec()));
+            for (status, coding) in [(304, expected.1), (200, None)] {
+                let answer = connection.round_trip(&message, &stamp).await.unwrap();
+                assert_eq!((answer.status.as_u16(), answer.coding), (status, coding));
+                assert!(connection.take_body().is_none());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_long_body_is_not_kept() {
+    let mut body = Body::new(ContentCoding::Gzip);
+    for _ in 0..3 {
+        body.add(&vec![0; Body::MAX / 2]);
+    }
+    body.add(b"more");
+    assert!(!body.is_whole && body.bytes.is_empty());
 }

@@ -104,7 +104,7 @@ async fn open(server: &Server) -> Connection {
 
 fn ok(bytes: u64) -> Result<Answer, Failure> {
     let status = StatusCode::OK;
-    Ok(Answer { status, bytes })
+    Ok(Answer::new(status, bytes))
 }
 
 #[test]

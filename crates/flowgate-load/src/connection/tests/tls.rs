@@ -11,9 +11,7 @@ use tokio::io::AsyncReadExt;
 
 use super::server::{GOOD, Issuer, Scratch, Server, Wanted, http1};
 use super::{connector, get, options, post, run};
-use crate::connection::{
-    Answer, ClientIdentity, ConnectOptions, Connector, HttpVersion, Stamp, Trust,
-};
+use crate::connection::{ClientIdentity, ConnectOptions, Connector, HttpVersion, Stamp, Trust};
 use crate::failure::{Failure, TlsFault};
 use crate::target::Target;
 
@@ -38,7 +36,8 @@ fn a_certificate_of_a_named_authority_is_trusted() {
             .round_trip(&post("/", "1234"), &Stamp::default())
             .await;
         let (status, bytes) = (StatusCode::OK, 6);
-        assert_eq!(answer, Ok(Answer { status, bytes }));
+        let answer = answer.unwrap();
+        assert_eq!((answer.status, answer.bytes), (status, bytes));
         assert_eq!(connection.version(), Version::HTTP_11);
     });
 }
@@ -331,6 +330,39 @@ fn a_client_certificate_is_shown_to_a_server_that_wants_one() {
             );
         });
     }
+}
+
+/// A pipe can be read only once, and a file takes time.
+#[cfg(unix)]
+#[test]
+fn certificates_are_read_once_for_all_servers() {
+    let pipe = std::env::temp_dir().join(format!("flowgate-pipe-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let pem = std::fs::read(&Issuer::new("ours").client().0).unwrap();
+    let reads = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let (path, count) = (pipe.clone(), reads.clone());
+    std::thread::spawn(move || {
+        // Ends with the file, or with the process.
+        while let Ok(mut end) = std::fs::OpenOptions::new().write(true).open(&path) {
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let _ = std::io::Write::write_all(&mut end, &pem);
+            drop(end);
+            // Until the reader has seen the end.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let mut options = options(HttpVersion::Http1, Trust::Anyone);
+    options.identity = Some(ClientIdentity {
+        certificates: pipe.clone(),
+        key: pipe.clone(),
+    });
+    let targets = ["https://localhost/", "http://localhost/", "https://[::1]/"];
+    let targets = targets.map(|url| Target::parse(url).unwrap());
+    let connectors = Connector::each(&targets.each_ref(), &options).unwrap();
+    assert_eq!(connectors.len(), 3);
+    assert_eq!(reads.load(std::sync::atomic::Ordering::SeqCst), 1);
+    std::fs::remove_file(&pipe).unwrap();
 }
 
 #[test]

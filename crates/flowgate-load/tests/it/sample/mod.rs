@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use flowgate_load::{
-    Asked, Busiest, Cluster, Connections, Curves, Detail, Failure, Guarantee, Pacing, PacingMode,
-    Provenance, Quantile, Report, RequestCounts, Slice, Slot, Spread, Statuses, TimeBlock,
-    Timeline, TlsFault, Window,
+    Asked, Busiest, ClockOffset, Cluster, Connections, ContentCoding, Curves, Decoded, Detail,
+    Failure, Guarantee, Pacing, PacingMode, Provenance, Quantile, Report, RequestCounts, Slice,
+    Slot, Spread, Statuses, TimeBlock, Timeline, TlsFault, Window,
 };
 
 const MICRO: Duration = Duration::from_micros(1);
@@ -85,6 +85,7 @@ pub fn full() -> Report {
         Failure::NotHttp2,
         Failure::Broken,
         Failure::Proxy,
+        Failure::ProxyPassword,
     ];
     Report {
         target: "http://127.0.0.1:8080/?a=1&b=<2>".to_owned(),
@@ -121,6 +122,17 @@ pub fn full() -> Report {
             resent: 6,
             queued: 11,
             body_bytes: 1_820_610,
+            encoded_bytes: std::collections::BTreeMap::from([
+                (ContentCoding::Gzip, 1_000_010),
+                (ContentCoding::Brotli, 30),
+            ]),
+            decoded: Some(Decoded {
+                bodies: 2_890,
+                wire_bytes: 900_000,
+                bytes: 4_000_000,
+                broken: 12,
+                skipped: 14,
+            }),
             statuses: Statuses {
                 informational: 1,
                 success: 2_900,
@@ -185,6 +197,10 @@ pub fn full() -> Report {
             service: "104000*2970".parse().expect("a histogram"),
             first_sent: MILLI,
             last_sent: 3_000 * MILLI,
+            server_clock: Some(ClockOffset {
+                from_ns: -1_200_000,
+                to_ns: 400_000,
+            }),
             block: 120 * MILLI,
             blocks: vec![TimeBlock {
                 sent: 2_970,
