@@ -290,6 +290,10 @@ fn the_numbers_of_a_run_are_on_its_page() {
         "… answered 4xx|3",
         "… unanswered at the end|5",
         "bodies|1.82 MB",
+        "… as gzip|1 MB",
+        "… as br|30 B",
+        "… decoded|900 kB to 4 MB",
+        "… not decodable|12",
         "response|111 µs|220 µs|1.10 ms|5.50 ms",
     ];
     for row in expected {

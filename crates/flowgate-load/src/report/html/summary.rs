@@ -1,5 +1,6 @@
 //! The top of a page: what each run was asked to do, its verdict, and its numbers.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -287,6 +288,25 @@ fn answers(runs: &[Run]) -> Vec<Row> {
     }));
     rows.push(row("bodies", &|report| {
         Some(bytes(report.counts.body_bytes))
+    }));
+    let codings: BTreeSet<_> = (runs.iter())
+        .flat_map(|run| run.report.counts.encoded_bytes.keys().copied())
+        .collect();
+    rows.extend(codings.into_iter().map(|coding| {
+        row(&format!("… as {coding}"), &|report| {
+            report.counts.encoded_bytes.get(&coding).copied().map(bytes)
+        })
+    }));
+    rows.push(row("… decoded", &|report| {
+        let decoded = report.counts.decoded?;
+        Some(format!(
+            "{} to {}",
+            bytes(decoded.wire_bytes),
+            bytes(decoded.bytes)
+        ))
+    }));
+    rows.push(row("… not decodable", &|report| {
+        some(report.counts.decoded?.broken)
     }));
     rows
 }
