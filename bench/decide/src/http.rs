@@ -12,8 +12,9 @@ use crate::shared::outcome::Verdict;
 
 const FLOWGATE: &str = "flowgate decide, POST /v1/ask";
 const ENVOY: &str = "flowgate decide, POST /json";
+const HYPER: &str = "bare hyper";
 const THROTTLECRAB: &str = "throttlecrab-server, POST /throttle";
-pub const SUBJECTS: [&str; 3] = [FLOWGATE, ENVOY, THROTTLECRAB];
+pub const SUBJECTS: [&str; 4] = [HYPER, FLOWGATE, ENVOY, THROTTLECRAB];
 
 /// Measures all servers. throttlecrab is left out if it is not installed.
 ///
@@ -21,6 +22,7 @@ pub const SUBJECTS: [&str; 3] = [FLOWGATE, ENVOY, THROTTLECRAB];
 ///
 /// A message if one fails.
 pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<Vec<Row>, String> {
+    let hyper = start(Kind::Hyper, cores, None)?;
     let flowgate = start(Kind::Flowgate, cores, None)?;
     let throttlecrab = throttlecrab(peer, cores, "http");
     if let Err(why) = &throttlecrab {
@@ -56,6 +58,7 @@ pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<
         }),
     };
     let mut subjects = vec![
+        subject(HYPER, &hyper, 0, "/", &ask),
         subject(FLOWGATE, &flowgate, 1, "/v1/ask", &ask),
         subject(ENVOY, &flowgate, 1, "/json", &envoy),
     ];
@@ -65,9 +68,12 @@ pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<
     lap::measure(&subjects, quick)
 }
 
-pub fn verdict(rows: &[Row]) -> Verdict {
+pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let of = |name| rows.iter().find(|row| row.subject == name);
-    let over = || Some(of(FLOWGATE)?.over(of(THROTTLECRAB)?, |lap| lap.per_cpu_second));
-    let goal = format!("http: at least 1.5 x the answers of {THROTTLECRAB}");
-    Verdict::at_least(goal, over(), 1.5, " x")
+    let goal = |other, least| {
+        let over = || Some(of(FLOWGATE)?.over(of(other)?, |lap| lap.per_cpu_second));
+        let goal = format!("http: at least {least} x the answers of {other}");
+        Verdict::at_least(goal, over(), least, " x")
+    };
+    vec![goal(HYPER, 0.8), goal(THROTTLECRAB, 1.5)]
 }

@@ -149,7 +149,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     if is_asked(Section::Http, &http::SUBJECTS) {
         http = http::measure(cores, quick, peer, &folder)?;
         print!("{}", table("http: 50 connections", &http));
-        goals.push(http::verdict(&http));
+        goals.extend(http::verdicts(&http));
     }
     let _ = fs::remove_dir_all(&folder);
     println!();

@@ -1,4 +1,4 @@
-//! The servers of gRPC that this program is, each in a process of its own: ours, a bare one, and limitador.
+//! The servers that this program is, each in a process of its own: ours, bare ones of gRPC and HTTP/1.1, and limitador.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -12,8 +12,15 @@ use clap::ValueEnum;
 use flowgate::{Keyed, Quota, TokenBucket};
 use flowgate_fleet::Fleet;
 use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime, Door};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use limitador::RateLimiter;
 use limitador::limit::{Context, Expression, Limit, Namespace};
+use serde::Deserialize;
+use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::transport::server::TcpIncoming;
@@ -31,6 +38,7 @@ pub const LIMIT: u64 = 1_000_000_000;
 pub enum Kind {
     Flowgate,
     Tonic,
+    Hyper,
     Limitador,
 }
 
@@ -40,6 +48,7 @@ impl Kind {
         match self {
             Self::Flowgate => "flowgate",
             Self::Tonic => "tonic",
+            Self::Hyper => "hyper",
             Self::Limitador => "limitador",
         }
     }
@@ -60,9 +69,9 @@ pub fn run(kind: Kind, port: u16, store: Option<&str>) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     match kind {
         Kind::Flowgate => runtime.block_on(flowgate(address, store)),
+        Kind::Hyper => runtime.block_on(hyper(address, keys()?)),
         Kind::Tonic => {
-            let keys = Keyed::token_bucket(quota()).capacity(1_000_000);
-            let keys = keys.map_err(|error| error.to_string())?;
+            let keys = keys()?;
             let decide = move |request: RateLimitRequest| ready(Ok(by_keys(&keys, &request)));
             runtime.block_on(tonic(address, decide))
         }
@@ -72,6 +81,11 @@ pub fn run(kind: Kind, port: u16, store: Option<&str>) -> Result<(), String> {
 
 fn quota() -> Quota {
     Quota::per_second(LIMIT)
+}
+
+fn keys() -> Result<Keyed<TokenBucket>, String> {
+    let keys = Keyed::token_bucket(quota()).capacity(1_000_000);
+    keys.map_err(|error| error.to_string())
 }
 
 /// The server, with all of its doors for clients at ports that follow one another.
@@ -122,6 +136,49 @@ fn by_keys(keys: &Keyed<TokenBucket>, request: &RateLimitRequest) -> RateLimitRe
         });
     }
     response
+}
+
+/// The question of `POST /v1/ask`.
+#[derive(Deserialize)]
+struct Ask {
+    key: String,
+}
+
+/// hyper's own server of HTTP/1.1: it reads a key from JSON, takes a token, and writes what is left.
+async fn hyper(address: SocketAddr, keys: Keyed<TokenBucket>) -> Result<(), String> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|error| error.to_string())?;
+    let keys = Arc::new(keys);
+    loop {
+        let (stream, _) = listener.accept().await.map_err(|error| error.to_string())?;
+        stream
+            .set_nodelay(true)
+            .map_err(|error| error.to_string())?;
+        let keys = Arc::clone(&keys);
+        let answer = service_fn(move |request: http::Request<Incoming>| {
+            let keys = Arc::clone(&keys);
+            async move {
+                let body = request.into_body().collect().await?.to_bytes();
+                let (status, text) = match serde_json::from_slice::<Ask>(&body) {
+                    Err(_) => (http::StatusCode::BAD_REQUEST, String::new()),
+                    Ok(ask) => {
+                        let status = match keys.try_acquire(&*ask.key) {
+                            Ok(()) => http::StatusCode::OK,
+                            Err(_) => http::StatusCode::TOO_MANY_REQUESTS,
+                        };
+                        let remaining = keys.snapshot(&*ask.key).remaining;
+                        (status, format!("{{\"remaining\":{remaining}}}"))
+                    }
+                };
+                let mut reply = http::Response::new(Full::new(Bytes::from(text)));
+                *reply.status_mut() = status;
+                Ok::<_, hyper::Error>(reply)
+            }
+        });
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
+        // A client that leaves is no failure.
+        tokio::spawn(async move { drop(connection.await) });
+    }
 }
 
 /// limitador's library behind tonic's server, with the calls of its own server.

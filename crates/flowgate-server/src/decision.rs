@@ -2,7 +2,7 @@
 
 use crate::counts::{Outcome, answered};
 use crate::limits::{DecideLimits, Key, Rule, Unknown};
-use flowgate::{Denied, Limiter, Quota, Timestamp};
+use flowgate::{Denied, Quota, Timestamp};
 use flowgate_fleet::Ask;
 use std::fmt;
 use std::sync::PoisonError;
@@ -188,7 +188,8 @@ impl<'a> Asked<'a> {
         let (Some(stored), 1..) = (self.rule.stored(), self.n) else {
             return Ok(self.take());
         };
-        match stored.take(&self.key, self.n).await {
+        // Decisions in memory are small futures.
+        match Box::pin(stored.take(&self.key, self.n)).await {
             Err(_) if self.rule.is_shadow() => Ok(Ok(())),
             Err(undecided) => {
                 answered(self.rule, self.n, Outcome::Undecided);
@@ -343,7 +344,7 @@ impl DecideLimits {
             return Ok(vec![only.take_alone().await?]);
         }
         match limits.iter().any(|limit| is_stored(&limit)) {
-            true => take_from_store(&limits).await,
+            true => Box::pin(take_from_store(&limits)).await,
             false => Ok(self.take_together(&limits)),
         }
     }
@@ -427,18 +428,6 @@ impl DecideLimits {
         answered(rule, n, status.outcome(status.is_over));
         self.took(begun);
         Ok(status)
-    }
-
-    /// Calls `look` with a key of a limit, as [`ask`](Self::ask) finds it. `None` if it has no limiter.
-    pub(crate) fn limiter<T>(
-        &self,
-        name: &str,
-        key: &[u8],
-        look: impl FnOnce(&str, &dyn Limiter) -> T,
-    ) -> Option<T> {
-        let (rule, key) = self.named(name, key).ok()?;
-        let table = rule.table()?;
-        Some(table.limiter(&key, |limiter| look(rule.name(), limiter)))
     }
 }
 

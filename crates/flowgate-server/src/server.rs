@@ -4,7 +4,7 @@ use crate::bounds::{MAX_BODIES, MAX_HEADERS, MAX_MESSAGE, MAX_STREAMS, MAX_UNREA
 use crate::compare::OtherServer;
 use crate::counts::ServerCounts;
 use crate::grpc::Services;
-use crate::http::{Activity, Late, Running, Site, Timed, Watch};
+use crate::http::{Activity, Arrived, Late, Running, Site, Streams, Timed, Watch};
 use crate::limits::DecideLimits;
 use crate::places::{Place, Places};
 use crate::reload::{Current, Reloader};
@@ -15,12 +15,13 @@ use crate::view::DecideViewer;
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -284,7 +285,7 @@ async fn serve(
                 };
                 answer.instrument(span)
             };
-            serve_http(stream, http(), site, answer, ended).await
+            serve_http(stream, false, site, answer, ended).await
         }
         Door::Grpc => {
             let answer = move |request, running: Running| {
@@ -296,7 +297,7 @@ async fn serve(
                 };
                 answer.instrument(span)
             };
-            serve_http(stream, http().http2_only(), site, answer, ended).await
+            serve_http(stream, true, site, answer, ended).await
         }
         Door::Resp => {
             let talk = Talk::new(place.id(), site.token.as_ref());
@@ -313,8 +314,8 @@ fn span<B>(door: Door, request: &Request<B>) -> Span {
 }
 
 /// Both versions of HTTP, within their bounds.
-fn http() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn http(arrived: &Arrived) -> auto::Builder<Arrived> {
+    let mut builder = auto::Builder::new(arrived.clone());
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -336,7 +337,7 @@ fn http() -> auto::Builder<TokioExecutor> {
 /// Answers requests of one connection. Returns whether the client was too slow.
 async fn serve_http<A, B>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    builder: auto::Builder<TokioExecutor>,
+    is_http2_only: bool,
     site: &Site,
     answer: impl Fn(Request<Incoming>, Running) -> A,
     ended: impl Future<Output = ()>,
@@ -354,13 +355,18 @@ where
         let answer = answer(request, requests.request());
         async move { Ok::<_, Infallible>(answer.await) }
     });
+    let mut streams = Streams::default();
+    let builder = match http(streams.arrived()) {
+        builder if is_http2_only => builder.http2_only(),
+        builder => builder,
+    };
     let mut connection = pin!(builder.serve_connection(stream, answer));
     let mut ended = pin!(ended);
     let mut is_ending = false;
     let late = loop {
         tokio::select! {
             biased;
-            result = connection.as_mut() => {
+            result = both(&mut connection, &mut streams) => {
                 let is_timeout = result.is_err_and(|error| is_timeout(&*error));
                 return is_timeout || activity.has_late_body();
             }
@@ -374,9 +380,20 @@ where
     if late == Late::Request {
         // A client of HTTP/2 is told, so that it sends nothing that is lost.
         connection.as_mut().graceful_shutdown();
-        let _ = timeout(end_time, connection).await;
+        let _ = timeout(end_time, both(&mut connection, &mut streams)).await;
     }
     true
+}
+
+/// Goes on with a connection and its requests, until the connection ends.
+async fn both<C: Future>(connection: &mut Pin<&mut C>, streams: &mut Streams) -> C::Output {
+    poll_fn(|context| {
+        let ended = connection.as_mut().poll(context);
+        // Answers wake the connection, which writes all of them.
+        streams.poll(context);
+        ended
+    })
+    .await
 }
 
 /// Returns whether an error was caused by a stream that took too long.

@@ -2,7 +2,7 @@
 
 use crate::counts::Outcome;
 use crate::limits::{DecideLimits, DecisionTime, Keys, built};
-use flowgate::{Keyed, KeyedError, Quota, TokenBucket};
+use flowgate::{Keyed, KeyedError, Quota, Timestamp, TokenBucket};
 use std::time::Duration;
 
 /// Token buckets whose quota the caller names.
@@ -29,13 +29,14 @@ impl Throttle {
     /// Takes `n` tokens of `key`, whose bucket holds `max_burst` + 1 and gains `count` in each `period`.
     pub(crate) fn take(
         &self,
+        now: Timestamp,
         key: &[u8],
         max_burst: u64,
         (count, period): (u64, Duration),
         n: u64,
     ) -> Result<Throttled, KeyedError> {
         let quota = Quota::new(count, period)?.try_burst(max_burst.saturating_add(1))?;
-        let keys = self.0.with(quota)?;
+        let keys = self.0.at(now).with(quota)?;
         let taken = match n {
             0 => Ok(()),
             n => keys.try_acquire_n(key, n),
@@ -70,7 +71,7 @@ impl DecideLimits {
         n: u64,
     ) -> Result<Throttled, KeyedError> {
         let begun = self.time().clock().now();
-        let told = self.throttle.take(key, max_burst, quota, n)?;
+        let told = self.throttle.take(begun, key, max_burst, quota, n)?;
         if n > 0 {
             self.counts().throttled(match told.is_limited {
                 true => Outcome::Refused,

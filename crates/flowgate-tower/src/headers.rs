@@ -194,10 +194,9 @@ impl Headers {
         }
     }
 
-    /// Writes the fields that describe `limiter` now into `headers`.
+    /// Returns what writes the fields of one limit, which they call `name`.
     ///
-    /// `name` is the name of the limit in the fields. Of two quotas, it is followed by `-1` and `-2`. Use it where no
-    /// [`LimitLayer`](crate::LimitLayer) writes the response, such as in a server that decides for others.
+    /// Use it where no [`LimitLayer`](crate::LimitLayer) writes the response, such as in a server that decides for others.
     ///
     /// ```
     /// use flowgate::{ManualClock, TokenBucket};
@@ -205,19 +204,21 @@ impl Headers {
     /// use http::HeaderMap;
     ///
     /// let limit = TokenBucket::builder("100/min".parse()?).clock(ManualClock::new()).build()?;
+    /// let fields = Headers::draft().of_limit("users");
     /// limit.try_acquire()?;
     /// let mut headers = HeaderMap::new();
-    /// Headers::draft().describe("users", &limit, &mut headers);
+    /// fields.describe(&limit, &mut headers);
     /// assert_eq!(headers["ratelimit-policy"], "\"users\";q=100;w=60");
     /// assert_eq!(headers["ratelimit"], "\"users\";r=99");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn describe(self, name: &str, limiter: &dyn Limiter, headers: &mut HeaderMap) {
-        let policies = Policies::default();
-        let mut fields = Fields::new(self, &policies);
-        let names = Names::new(name);
-        standing::of_limiter(&names, limiter, |standing| fields.add(standing));
-        fields.put(headers);
+    #[must_use]
+    pub fn of_limit(self, name: &str) -> LimitHeaders {
+        LimitHeaders {
+            headers: self,
+            names: Names::new(name),
+            policies: Policies::default(),
+        }
     }
 
     pub(crate) fn is_none(self) -> bool {
@@ -228,6 +229,27 @@ impl Headers {
 impl Default for Headers {
     fn default() -> Self {
         Self::draft()
+    }
+}
+
+/// The header fields of one limit, for responses that no layer writes.
+///
+/// [`Headers::of_limit`] returns it. Keep it as long as the limit: what is the same in all responses is written once.
+#[derive(Clone, Debug)]
+pub struct LimitHeaders {
+    headers: Headers,
+    names: Names,
+    policies: Policies,
+}
+
+impl LimitHeaders {
+    /// Adds the fields that describe `limiter` now to `headers`.
+    ///
+    /// `limiter` is the limit, or one key of it. If it has two quotas, `-1` and `-2` follow the name.
+    pub fn describe(&self, limiter: &dyn Limiter, headers: &mut HeaderMap) {
+        let mut fields = Fields::new(self.headers, &self.policies);
+        standing::of_limiter(&self.names, limiter, |standing| fields.add(standing));
+        fields.put(headers);
     }
 }
 

@@ -187,7 +187,7 @@ pub use decision::{Decision, LayerVerdict, RefusalReason};
 pub use future::ResponseFuture;
 pub use grpc::GrpcCode;
 pub use head::{RequestHead, ResponseHead};
-pub use headers::{Headers, Reset};
+pub use headers::{Headers, LimitHeaders, Reset};
 pub use layer::LimitLayer;
 pub use limits::{
     Admission, AnyLimit, Custom, CustomLimit, Deciding, IntoTable, Limits, Missing, PerKey, Table,

@@ -83,7 +83,6 @@ impl Services {
             let what = "write the metadata `authorization: Bearer TOKEN`";
             return Status::unauthenticated(what).into_http();
         }
-        let ending = &self.ending;
         match path {
             rls::SHOULD_RATE_LIMIT => {
                 // The messages of a connection together are bounded: more wait, and are not read. It is never closed.
@@ -99,6 +98,15 @@ impl Services {
                 let decide = Answer(decide);
                 grpc(MAX_MESSAGE).unary(decide, request).await
             }
+            // In memory of its own, so that the future of a decision is small.
+            _ => Box::pin(self.route_others(request)).await,
+        }
+    }
+
+    /// Answers everything but requests for decisions.
+    async fn route_others(&self, request: Request<Incoming>) -> Response<Body> {
+        let ending = &self.ending;
+        match request.uri().path() {
             rlqs::STREAM_RATE_LIMIT_QUOTAS => {
                 let talk = |reports| {
                     let answers = rlqs::answers(Arc::clone(&self.site), reports);

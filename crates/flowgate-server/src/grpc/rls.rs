@@ -9,7 +9,6 @@ use crate::decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undeci
 use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
 use flowgate::Quota;
-use flowgate_tower::Headers;
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use tonic::Code;
 
@@ -142,10 +141,8 @@ fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<
         };
         // The table knows no quota that a request names.
         let is_own = descriptor.quota.is_some() && rule.allow_override();
-        if let Some(table) = rule.table().filter(|_| !is_own) {
-            table.limiter(&rule.key(descriptor.entries), |limiter| {
-                Headers::draft().describe(rule.name(), limiter, &mut headers);
-            });
+        if !is_own {
+            rule.describe(&rule.key(descriptor.entries), &mut headers);
         }
     }
     if let Some(wait) = decision.retry_after() {
@@ -153,11 +150,16 @@ fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<
         headers.insert(RETRY_AFTER, envoy::whole_seconds(wait).max(1).into());
     }
     let joined = headers.keys().map(|name| {
-        let values = headers.get_all(name).iter();
-        let values: Vec<_> = values.filter_map(|value| value.to_str().ok()).collect();
+        let mut value = String::new();
+        for part in headers.get_all(name) {
+            if !value.is_empty() {
+                value.push_str(", ");
+            }
+            value.push_str(part.to_str().unwrap_or_default());
+        }
         HeaderField {
             key: name.as_str().to_owned(),
-            value: values.join(", "),
+            value,
         }
     });
     joined.collect()

@@ -3,8 +3,7 @@
 use super::{Question, Reply, Wrong, json_reply, milliseconds, problem};
 use crate::limits::DecideLimits;
 use hyper::StatusCode;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +12,13 @@ struct Body {
     #[serde(default)]
     key: String,
     n: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    limit: u64,
+    remaining: u64,
+    reset_after_ms: u64,
 }
 
 pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
@@ -25,12 +31,12 @@ pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, 
         deny: StatusCode::TOO_MANY_REQUESTS,
     };
     let answer = question.answer(limits, |status| {
-        let value = json!({
-            "limit": status.limit,
-            "remaining": status.remaining,
-            "reset_after_ms": milliseconds(status.reset_after),
-        });
-        json_reply(StatusCode::OK, &value)
+        let answer = Answer {
+            limit: status.limit,
+            remaining: status.remaining,
+            reset_after_ms: milliseconds(status.reset_after),
+        };
+        json_reply(StatusCode::OK, &answer)
     });
     answer.await
 }

@@ -8,8 +8,7 @@ use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
 use flowgate::Quota;
 use hyper::StatusCode;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 
 /// Names are as in JSON or as in the protocol buffer: both are valid.
 #[derive(Deserialize)]
@@ -98,11 +97,13 @@ pub(super) async fn answer(
         true => ("OVER_LIMIT", StatusCode::TOO_MANY_REQUESTS),
     };
     let statuses = decision.statuses.iter().zip(&descriptors);
-    let statuses: Vec<_> = statuses
-        .map(|(status, descriptor)| status_json(status, descriptor.quota.as_ref()))
-        .collect();
-    let value = json!({ "overallCode": code, "statuses": statuses });
-    Ok(json_reply(status, &value))
+    let response = Response {
+        overall_code: code,
+        statuses: statuses
+            .map(|(status, descriptor)| OneStatus::of(status, descriptor.quota.as_ref()))
+            .collect(),
+    };
+    Ok(json_reply(status, &response))
 }
 
 fn entries(request: &Request) -> Vec<Vec<DescriptorEntry<'_>>> {
@@ -156,35 +157,52 @@ fn quota(limit: &Override) -> Result<Quota, Why> {
 }
 
 /// Numbers that are 0 are left out, as in all JSON of protocol buffers.
-fn status_json(status: &Status<'_>, own: Option<&Quota>) -> Value {
-    let mut fields = Map::new();
-    let code = if status.is_over { "OVER_LIMIT" } else { "OK" };
-    fields.insert("code".to_owned(), code.into());
-    if let Some(current) = envoy::current_limit(status, own) {
-        let mut limit = Map::new();
-        if let Some(name) = current.name {
-            limit.insert("name".to_owned(), name.into());
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    overall_code: &'static str,
+    statuses: Vec<OneStatus<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OneStatus<'a> {
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_limit: Option<OneLimit<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_until_reset: Option<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    limit_remaining: u32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OneLimit<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_zero")]
+    requests_per_unit: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'static str>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl<'a> OneStatus<'a> {
+    fn of(status: &Status<'a>, own: Option<&Quota>) -> Self {
+        let current = envoy::current_limit(status, own);
+        Self {
+            code: if status.is_over { "OVER_LIMIT" } else { "OK" },
+            current_limit: current.map(|current| OneLimit {
+                name: current.name,
+                requests_per_unit: current.requests_per_unit,
+                unit: current.unit.map(Unit::name),
+            }),
+            duration_until_reset: envoy::until_reset(status).map(|seconds| format!("{seconds}s")),
+            limit_remaining: envoy::capped(status.remaining),
         }
-        if current.requests_per_unit > 0 {
-            limit.insert(
-                "requestsPerUnit".to_owned(),
-                current.requests_per_unit.into(),
-            );
-        }
-        if let Some(unit) = current.unit {
-            limit.insert("unit".to_owned(), unit.name().into());
-        }
-        fields.insert("currentLimit".to_owned(), limit.into());
     }
-    if status.remaining > 0 {
-        let remaining = envoy::capped(status.remaining);
-        fields.insert("limitRemaining".to_owned(), remaining.into());
-    }
-    if let Some(seconds) = envoy::until_reset(status) {
-        fields.insert(
-            "durationUntilReset".to_owned(),
-            format!("{seconds}s").into(),
-        );
-    }
-    Value::Object(fields)
 }

@@ -5,8 +5,10 @@ mod ask;
 mod auth;
 mod json;
 mod query;
+mod streams;
 mod timed;
 
+pub(crate) use streams::{Arrived, Streams};
 pub(crate) use timed::{Activity, Late, Request as Running, Timed, Watch};
 
 use crate::bounds::{MAX_MESSAGE, ServerBounds};
@@ -17,7 +19,6 @@ use crate::limits::{DecideLimits, Unknown};
 use crate::reload::Current;
 use crate::server::Door;
 use crate::token::Token;
-use flowgate_tower::Headers;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
@@ -25,6 +26,7 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -145,9 +147,11 @@ fn with_body(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Repl
     reply
 }
 
-fn json_reply(status: StatusCode, value: &serde_json::Value) -> Reply {
+fn json_reply(status: StatusCode, value: &impl Serialize) -> Reply {
     let json = HeaderValue::from_static("application/json");
-    with_body(status, json, value.to_string().into())
+    // Numbers and texts can be written, whatever they are.
+    let text = serde_json::to_vec(value).unwrap_or_default();
+    with_body(status, json, text.into())
 }
 
 /// A request that cannot be answered, and what to write instead.
@@ -234,9 +238,11 @@ impl Question<'_> {
             true => refusal(&status, deny),
         };
         let headers = reply.headers_mut();
-        limits.limiter(limit, key, |name, limiter| {
-            Headers::draft().describe(name, limiter, headers);
-        });
+        if let Some(rule) = status.rule
+            && let Ok(key) = rule.key_of_value(key)
+        {
+            rule.describe(&key, headers);
+        }
         if let Some(wait) = status.retry_after.filter(|_| status.is_over) {
             // Rounded up, and never 0, which would mean "now".
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);

@@ -160,7 +160,7 @@ impl Watch {
             let (until, late) = match self.doing {
                 Doing::Idle(since) => (since + self.idle_time, Late::Request),
                 Doing::Head(since) => (since + self.head_time, Late::Head),
-                // This looks again then, because requests of HTTP/2 end in other tasks.
+                // The end of the request is noticed earlier.
                 Doing::Busy => (Instant::now() + self.idle_time, Late::Request),
             };
             // An alarm that is too early is left alone, so that a request changes no timer.

@@ -17,6 +17,8 @@ use crate::rlqs::Quotas;
 use crate::throttle::Throttle;
 use flowgate::{KeyedError, Quota};
 use flowgate_fleet::{Fleet, FleetError, FleetKeyed, LeaseAnswers, LeaseRequests};
+use flowgate_tower::{Headers, LimitHeaders};
+use hyper::HeaderMap;
 use state::{Exports, StateWriter};
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -58,6 +60,7 @@ pub struct Rule {
     /// For each entry, whether its value is a part of the key.
     open: Box<[bool]>,
     state: RuleState,
+    headers: LimitHeaders,
     answers: Arc<Answers>,
 }
 
@@ -145,6 +148,13 @@ impl Rule {
         &self.answers
     }
 
+    /// Adds the fields of a key. A limit that is not in memory has none.
+    pub(crate) fn describe(&self, key: &Key<'_>, headers: &mut HeaderMap) {
+        if let Some(table) = self.table() {
+            table.limiter(key, |limiter| self.headers.describe(limiter, headers));
+        }
+    }
+
     pub(crate) fn is_unlimited(&self) -> bool {
         self.terms.allows == Allows::Everything
     }
@@ -171,7 +181,7 @@ impl Rule {
     }
 
     /// Returns the key for the only open value.
-    fn key_of_value<'a>(&self, value: &'a [u8]) -> Result<Key<'a>, Unknown> {
+    pub(crate) fn key_of_value<'a>(&self, value: &'a [u8]) -> Result<Key<'a>, Unknown> {
         match self.open.iter().filter(|open| **open).count() {
             0 if value.is_empty() => Ok(Key::Nothing),
             0 => Err(Unknown::NoKey),
@@ -592,8 +602,10 @@ impl Compiler<'_> {
                 table.map_or(RuleState::None, RuleState::Memory)
             }
         };
+        let name = terms.name.as_deref().unwrap_or(id);
         let rule = Arc::new(Rule {
             id: id.into(),
+            headers: Headers::draft().of_limit(name),
             terms: terms.clone(),
             open: open.into(),
             state,

@@ -97,10 +97,18 @@ fn number(input: &[u8], begin: usize, what: &'static str) -> Result<(i64, usize)
 
 /// Reads a decimal integer, without a plus sign or spaces.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
-    match text {
-        [b'-' | b'0'..=b'9', ..] => std::str::from_utf8(text).ok()?.parse().ok(),
-        _ => None,
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-1, digits),
+        digits => (1, digits),
+    };
+    if digits.is_empty() {
+        return None;
     }
+    digits.iter().try_fold(0_i64, |number, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        let digit = (digit < 10).then_some(sign * i64::from(digit))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 /// Words between spaces, as people type them.
@@ -206,6 +214,37 @@ impl Replies {
         match self.is_resp3 {
             true => self.head(b'%', length as i64),
             false => self.list(2 * length),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::integer;
+
+    #[test]
+    fn integers_are_read_without_signs_of_plus_or_spaces() {
+        for number in [0, 7, 10, -1, i64::MAX, i64::MIN] {
+            assert_eq!(integer(number.to_string().as_bytes()), Some(number));
+        }
+        assert_eq!(integer(b"007"), Some(7));
+        for text in [
+            "",
+            "-",
+            "+1",
+            " 1",
+            "1 ",
+            "--1",
+            "1-",
+            "1.0",
+            "a",
+            "/",
+            ":",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "99999999999999999999",
+        ] {
+            assert_eq!(integer(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -12,11 +12,13 @@ pub(super) struct Session {
     id: i64,
 }
 
-/// What follows an answer.
+/// What follows a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     Continue,
     Close,
+    /// The answer of [`ask`], which may take time.
+    Ask,
 }
 
 /// The time that stands for "never": it fits into any reply.
@@ -30,8 +32,8 @@ impl Session {
         }
     }
 
-    /// Answers one command.
-    pub(super) async fn answer(
+    /// Answers one command, or tells who does.
+    pub(super) fn answer(
         &mut self,
         words: &[&[u8]],
         limits: &DecideLimits,
@@ -45,7 +47,7 @@ impl Session {
         match arguments {
             // The two that are asked most often.
             _ if self.is_trusted && is("CL.THROTTLE") => throttle(arguments, limits, replies),
-            _ if self.is_trusted && is("FG.ASK") => ask(arguments, limits, replies).await,
+            _ if self.is_trusted && is("FG.ASK") => return Then::Ask,
             _ if is("QUIT") => {
                 replies.simple("OK");
                 return Then::Close;
@@ -209,11 +211,11 @@ fn throttle(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
     }
 }
 
-/// `FG.ASK limit key [n]`
-async fn ask(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
-    let (name, key, n) = match *arguments {
-        [name, key] => (name, key, Some(1)),
-        [name, key, n] => (name, key, integer(n).and_then(|n| u64::try_from(n).ok())),
+/// Answers `FG.ASK limit key [n]`.
+pub(super) async fn ask(words: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
+    let (name, key, n) = match *words {
+        [_, name, key] => (name, key, Some(1)),
+        [_, name, key, n] => (name, key, integer(n).and_then(|n| u64::try_from(n).ok())),
         _ => return replies.error(&wrong_number("fg.ask")),
     };
     let Some(n) = n else {

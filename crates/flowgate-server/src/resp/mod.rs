@@ -76,11 +76,15 @@ impl Talk {
                     }
                     let words = &words[..self.words.len()];
                     begin += length;
-                    let session = &mut self.session;
-                    let answer = session.answer(words, limits, password, &mut self.replies);
+                    let (session, replies) = (&mut self.session, &mut self.replies);
                     let span = debug_span!("request", door = "resp");
-                    if answer.instrument(span).await == Then::Close {
-                        break Next::Close;
+                    match span.in_scope(|| session.answer(words, limits, password, replies)) {
+                        Then::Continue => {}
+                        Then::Close => break Next::Close,
+                        Then::Ask => {
+                            let answer = commands::ask(words, limits, replies);
+                            answer.instrument(span).await;
+                        }
                     }
                 }
             }
