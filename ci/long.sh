@@ -22,7 +22,7 @@ everything() {
     step 20 msrv ci/msrv.sh
     step 60 package ci/package.sh
     step 20 binary_size ci/binary_size.sh
-    step 60 release cargo test --workspace --locked --profile testrelease -- --include-ignored
+    step 120 release cargo test --workspace --locked --profile testrelease -- --include-ignored
     step 60 oracles ci/oracle.sh 10000000
     step 240 oracle cargo run --release --locked -p flowgate-testkit --example oracle -- "${1:-1000000000}" "${2:-1}"
     # Every type and storage, by every contract: times before a change of quota, resets with debts, waits given up unseen.

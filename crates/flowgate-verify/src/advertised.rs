@@ -3,9 +3,19 @@
 use crate::conclusion::{BURST_OFF, RATE_OFF, agrees};
 use crate::{Advertised, AdvertisedQuota, DetectedAlgorithm, DetectedKind, Observation};
 
-impl AdvertisedQuota {
-    /// Returns the limit that most responses advertise; `None` if none advertises one.
-    pub(crate) fn of(record: &[Observation], detected: &DetectedAlgorithm) -> Option<Self> {
+/// The limit that most responses advertise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) limit: u64,
+    /// In seconds.
+    pub(crate) window: Option<f64>,
+    /// Number of responses that advertise it.
+    pub(crate) answers: u64,
+}
+
+impl Told {
+    /// `None` if no response advertises a limit.
+    pub(crate) fn of(record: &[Observation]) -> Option<Self> {
         let mut said: Vec<(u64, Advertised)> = Vec::new();
         for advertised in record.iter().map(|seen| seen.advertised) {
             if advertised.limit.is_none() {
@@ -22,10 +32,28 @@ impl AdvertisedQuota {
             }
         }
         let (answers, advertised) = said.into_iter().max_by_key(|(answers, _)| *answers)?;
-        let (limit, window) = (
-            advertised.limit?,
-            advertised.window.map(|window| window.as_secs_f64()),
-        );
+        Some(Self {
+            limit: advertised.limit?,
+            window: advertised.window.map(|window| window.as_secs_f64()),
+            answers,
+        })
+    }
+
+    /// Returns the burst and the rate per nanosecond, if the responses advertise both.
+    pub(crate) fn numbers(&self) -> Option<(f64, f64)> {
+        let (limit, window) = (self.limit as f64, self.window? * 1e9);
+        (limit >= 1.0 && window > 0.0).then_some((limit, limit / window))
+    }
+}
+
+impl AdvertisedQuota {
+    /// Returns the limit that most responses advertise; `None` if none advertises one.
+    pub(crate) fn of(record: &[Observation], detected: &DetectedAlgorithm) -> Option<Self> {
+        let Told {
+            limit,
+            window,
+            answers,
+        } = Told::of(record)?;
         Some(Self {
             limit,
             window,
@@ -92,6 +120,7 @@ mod tests {
             burst: estimate(burst),
             window: None,
             clock_tick: None,
+            limits: Vec::new(),
             consistent: 9,
             answers: 9,
         }

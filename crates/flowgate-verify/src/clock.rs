@@ -6,7 +6,10 @@ use crate::fit::{Fit, Hints};
 use crate::search::{Reach, SEARCHES};
 
 /// Known tick lengths, in nanoseconds: whole milliseconds, and kernel clocks that tick 250 or 100 times per second.
-const TICKS: [f64; 3] = [1e6, 4e6, 1e7];
+const TICKS: [f64; 3] = [SHORTEST_TICK, 4e6, 1e7];
+
+/// A whole millisecond.
+pub(crate) const SHORTEST_TICK: f64 = 1e6;
 
 /// Number of tick phases that are tried. A phase that is off by less than a tick may be late.
 const PHASES: u32 = 32;
@@ -15,7 +18,7 @@ const PHASES: u32 = 32;
 const OFF: f64 = 0.05;
 
 /// A tick is too short to matter if one token takes more than this many ticks.
-const TOO_SHORT: f64 = 40.0;
+const TOO_SHORT: f64 = 128.0;
 
 /// With at most this many ticks per refill, the algorithm is not observable.
 const TOO_LONG: f64 = 2.0;

@@ -4,7 +4,7 @@ use crate::allowance::Allowance;
 use crate::text::four_digits;
 use crate::{
     Defect, DetectedAlgorithm, DetectedKind, Estimate, ExpectedLimit, ExpectedVerdict,
-    HeaderAccuracy, Steady, Worst,
+    HeaderAccuracy, Worst,
 };
 
 /// Relative tolerance of a rate.
@@ -16,9 +16,6 @@ pub(crate) const BURST_OFF: f64 = 0.02;
 
 /// With a larger share of failures than this, there is no verdict.
 pub(crate) const FAILURES: f64 = 0.03;
-
-/// Offered twice the rate, admitting less than this share of what was admitted at the rate is a collapse.
-const COLLAPSE: f64 = 0.8;
 
 /// An expected limit in numbers.
 pub(crate) struct ExpectedNumbers {
@@ -69,13 +66,8 @@ pub(crate) fn agrees(found: Estimate, numbers: f64, off: f64) -> bool {
     (found.value - numbers).abs() <= found.plus_minus + off
 }
 
-/// Returns the defects that follow from headers, steady streams and failures.
-pub(crate) fn seen(
-    headers: &HeaderAccuracy,
-    steady: &[Steady],
-    failed: u64,
-    of: u64,
-) -> Vec<Defect> {
+/// Returns the defects that follow from headers and failures.
+pub(crate) fn seen(headers: &HeaderAccuracy, failed: u64, of: u64) -> Vec<Defect> {
     let mut defects = Vec::new();
     if headers.too_early > 0 {
         defects.push(Defect::EarlyRetryAfter {
@@ -89,16 +81,6 @@ pub(crate) fn seen(
             times: headers.remaining_wrong,
             of: headers.remaining_checked,
         });
-    }
-    if let [_, at, _, twice] = steady {
-        let few = at.admitted * at.requests as f64 / at.offered < 10.0;
-        if !few && twice.admitted < COLLAPSE * at.admitted {
-            defects.push(Defect::Collapse {
-                offered: twice.offered,
-                admitted: twice.admitted,
-                of: at.admitted,
-            });
-        }
     }
     if failed > 0 {
         defects.push(Defect::Failures { times: failed, of });
@@ -201,6 +183,9 @@ pub(crate) fn verdict(
             ));
         }
     }
+    if let [_, slow] = &detected.limits[..] {
+        reasons.push(format!("there is a second limit: {slow}"));
+    }
     let could_be = |kind: DetectedKind| expected.kind.is_none_or(|numbers| numbers.is(kind));
     let mut kinds = detected.alternatives.iter().chain([&detected.kind]);
     if detected.kind == DetectedKind::Unlimited {
@@ -209,13 +194,20 @@ pub(crate) fn verdict(
             reasons.push("nothing was refused".to_owned());
         }
     } else if let Some(kind) = expected.kind
-        && detected.kind != DetectedKind::Unknown
+        && !matches!(
+            detected.kind,
+            DetectedKind::Unknown | DetectedKind::TwoLimits
+        )
         && !kinds.any(|kind| could_be(*kind))
     {
         reasons.push(format!("the algorithm is {}, not {kind}", detected.kind));
     }
-    let is_certain =
-        |defect: &Defect| matches!(defect, Defect::OverAdmission { .. } | Defect::Ban { .. });
+    let is_certain = |defect: &Defect| {
+        matches!(
+            defect,
+            Defect::OverAdmission { .. } | Defect::Ban { .. } | Defect::NoRecovery { .. }
+        )
+    };
     let is_known = detected.kind != DetectedKind::Unknown;
     if !reasons.is_empty() && (is_known || defects.iter().any(is_certain)) {
         return ExpectedVerdict::Differs(reasons);
@@ -260,7 +252,14 @@ fn breach(defect: &Defect) -> Option<String> {
             four_digits(*of)
         )),
         Defect::Ban { after_refusals } => Some(format!(
-            "after {after_refusals} refusals it refuses everything"
+            "after {after_refusals} refusals it refuses everything for a time"
+        )),
+        Defect::NoRecovery {
+            admitted,
+            silent_seconds,
+        } => Some(format!(
+            "after {admitted} admissions nothing was admitted for {} s: a second, slower limit or a ban",
+            four_digits(*silent_seconds)
         )),
         _ => None,
     }

@@ -1,11 +1,16 @@
 //! The detected algorithm, given how many responses are consistent with each.
 
+use crate::advertised::Told;
 use crate::clock::Clock;
 use crate::conclusion::FAILURES;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
+use crate::second::TwoFits;
 use crate::unexplained_group::is_grouped;
-use crate::{Alignment, DetectedAlgorithm, DetectedKind, Observation, ProbeOutcome, ProbeSubject};
+use crate::{
+    Alignment, DetectedAlgorithm, DetectedKind, DetectedLimit, Observation, ProbeOutcome,
+    ProbeSubject,
+};
 
 /// An algorithm with more inconsistent responses than the best, beyond this number and share, is ruled out.
 const MARGIN: u64 = 2;
@@ -18,6 +23,9 @@ const MOST_UNEXPLAINED: f64 = 0.01;
 /// all responses, and more than `FEWEST`, are consistent with it.
 const FEW: u64 = 300;
 const FEWEST: u64 = 100;
+
+/// A limiter that refused none of fewer requests may have a limit.
+const FEWEST_FREE: u64 = 250;
 
 /// One refusal in this many may have had fewer concurrent requests than all others.
 const OUTLIERS: usize = 50;
@@ -47,13 +55,18 @@ pub(crate) fn detect<S: ProbeSubject>(
         burst: None,
         window: None,
         clock_tick: None,
+        limits: Vec::new(),
         consistent: 0,
         answers: record.len() as u64 - count(record, ProbeOutcome::Failed),
     };
     let Some(best) = found.first() else {
         // Failures may be refusals.
         let few = count(record, ProbeOutcome::Failed) as f64 <= FAILURES * record.len() as f64;
-        let is_free = few && count(record, ProbeOutcome::Refused) == 0 && none.answers > 0;
+        let is_told_of_more = Told::of(record).is_some_and(|told| told.limit > none.answers);
+        let is_free = few
+            && count(record, ProbeOutcome::Refused) == 0
+            && none.answers >= FEWEST_FREE
+            && !is_told_of_more;
         let kind = if is_free {
             DetectedKind::Unlimited
         } else {
@@ -95,8 +108,39 @@ pub(crate) fn detect<S: ProbeSubject>(
         burst: Some(best.burst),
         window: best.window,
         clock_tick: clock.tick().map(|tick| tick / 1e9),
+        limits: Vec::new(),
         consistent: best.of - best.unexplained,
         answers: best.of,
+    }
+}
+
+/// Returns two limits as an algorithm.
+pub(crate) fn both(two: &TwoFits) -> DetectedAlgorithm {
+    let limit = |fits: &Vec<Fit>| {
+        let (best, others) = fits.split_first()?;
+        Some(DetectedLimit {
+            kind: best.kind(),
+            alternatives: others.iter().map(Fit::kind).collect(),
+            rate: best.rate.or_any(fits.iter().map(|fit| fit.rate)),
+            burst: best.burst.or_any(fits.iter().map(|fit| fit.burst)),
+            window: best
+                .window
+                .map(|window| window.or_any(fits.iter().filter_map(|fit| fit.window))),
+        })
+    };
+    DetectedAlgorithm {
+        kind: DetectedKind::TwoLimits,
+        alternatives: Vec::new(),
+        rate: None,
+        burst: None,
+        window: None,
+        clock_tick: None,
+        limits: [&two.fast, &two.slow]
+            .into_iter()
+            .filter_map(limit)
+            .collect(),
+        consistent: two.of - two.unexplained.min(two.of),
+        answers: two.of,
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::clock::Clock;
+use crate::clock::{Clock, SHORTEST_TICK};
 use crate::{Observation, ProbeOutcome};
 
 /// When something happened: from, to, in nanoseconds.
@@ -87,6 +87,16 @@ impl Evidence {
         evidence
     }
 
+    /// Returns the same for a limiter whose clock may have whole milliseconds: it reads each time up to one earlier.
+    pub(crate) fn in_whole_milliseconds(&self) -> Self {
+        let mut vague = self.clone();
+        let spans = [&mut vague.surely, &mut vague.possibly, &mut vague.refused];
+        for span in spans.into_iter().flatten() {
+            span.from -= SHORTEST_TICK;
+        }
+        vague
+    }
+
     pub(crate) fn began(&self) -> f64 {
         self.possibly.first().map_or(0.0, |span| span.from)
     }
@@ -114,23 +124,22 @@ impl Evidence {
         (self.surely.len() + self.refused.len()) as u64
     }
 
-    /// Counts the refusals that are inconsistent. `note` receives the possible admissions in order, and `explains`
-    /// decides whether a later refusal can be right.
-    pub(crate) fn wasted<M>(
+    /// Passes to `each`, for each refusal in order, whether it can be right. `note` receives the possible admissions in
+    /// order, and `explains` decides about a later refusal.
+    pub(crate) fn judge_refusals<M>(
         &self,
         model: &mut M,
         note: impl Fn(&mut M, Span),
         explains: impl Fn(&M, Span) -> bool,
-    ) -> u64 {
+        mut each: impl FnMut(bool),
+    ) {
         let mut admitted = self.possibly.iter().peekable();
-        let mut wasted = 0;
         for refused in &self.refused {
             while let Some(span) = admitted.next_if(|span| span.from <= refused.to) {
                 note(model, *span);
             }
-            wasted += u64::from(!explains(model, *refused));
+            each(explains(model, *refused));
         }
-        wasted
     }
 }
 

@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use flowgate::Quota;
 use serde::Serialize;
 
 use crate::ExpectedLimit;
@@ -34,6 +37,8 @@ use crate::ExpectedLimit;
 pub struct Findings {
     /// Detected algorithm, with rate and burst.
     pub detected: DetectedAlgorithm,
+    /// Findings so far, and what would resolve the rest, if no algorithm was detected.
+    pub unresolved: Option<String>,
     /// Most requests admitted in an interval, by its length, in increasing order.
     pub envelope: Vec<EnvelopePoint>,
     /// Interval in which the most was admitted, relative to the limit.
@@ -60,6 +65,53 @@ pub struct Findings {
     pub seconds: f64,
 }
 
+/// Share of the lowest rate that a client can send at constant intervals: in general, and if the burst is one.
+const SAFE: f64 = 0.99;
+const SAFE_WITHOUT_BURST: f64 = 0.95;
+
+/// Fewer requests than this in a period are written for a longer one.
+const ENOUGH_DIGITS: f64 = 20.0;
+
+impl Findings {
+    /// Returns a rate that this server admits if a client sends at constant intervals.
+    ///
+    /// It is 1 % to 5 % below the detected rate or, of two limits, below the slower one. `None` if no limit was detected.
+    ///
+    /// ```
+    /// use flowgate_verify::{Investigation, Question, Simulated};
+    /// # use flowgate::{Timestamp, TokenBucket};
+    /// # let limiter = TokenBucket::new("100/s burst 20".parse()?);
+    /// # let decide = |asked: Question| limiter.at(Timestamp::from_nanos(asked.at_ns)).try_acquire().is_ok();
+    ///
+    /// let mut subject = Simulated::new(|asked| decide(asked).into());
+    /// let Ok(findings) = Investigation::new().run(&mut subject, &mut |_| ());
+    /// assert_eq!(findings.safe_rate().ok_or("no limit")?.to_string(), "98/s");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn safe_rate(&self) -> Option<Quota> {
+        let detected = &self.detected;
+        let single = detected.rate.zip(detected.burst);
+        let single = single.filter(|_| detected.kind != DetectedKind::Unknown);
+        let of_two = detected
+            .limits
+            .iter()
+            .map(|limit| (limit.rate, limit.burst));
+        let rates = single.into_iter().chain(of_two).map(|(rate, burst)| {
+            let share = match burst.value < 2.0 {
+                true => SAFE_WITHOUT_BURST,
+                false => SAFE,
+            };
+            share * (rate.value - rate.plus_minus)
+        });
+        let rate = rates.min_by(f64::total_cmp)?;
+        let periods = [1, 60, 3_600, 86_400];
+        let fits = |seconds: &u64| rate * *seconds as f64 >= ENOUGH_DIGITS;
+        let seconds = periods.into_iter().find(fits).unwrap_or(86_400);
+        let count = (rate * seconds as f64).floor() as u64;
+        Quota::new(count, Duration::from_secs(seconds)).ok()
+    }
+}
+
 /// Algorithm that a limiter appears to use, with its parameters.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectedAlgorithm {
@@ -80,10 +132,27 @@ pub struct DetectedAlgorithm {
     /// Responses do not show what happens between two clock ticks. Of the rates that are consistent with the responses,
     /// `rate` is then the lowest.
     pub clock_tick: Option<f64>,
+    /// The two limits if `kind` is [`DetectedKind::TwoLimits`], the faster one first; otherwise empty.
+    pub limits: Vec<DetectedLimit>,
     /// Number of responses that are consistent with `kind`.
     pub consistent: u64,
     /// Number of conclusive responses.
     pub answers: u64,
+}
+
+/// One of two limits that apply to the same requests.
+#[derive(Clone, Debug, Serialize)]
+pub struct DetectedLimit {
+    /// Algorithm of this limit.
+    pub kind: DetectedKind,
+    /// Other algorithms that are consistent with the responses. The error bounds hold for these, too.
+    pub alternatives: Vec<DetectedKind>,
+    /// Rate in requests per second.
+    pub rate: Estimate,
+    /// Burst: bucket size, or limit of a window.
+    pub burst: Estimate,
+    /// Length of the window, in seconds; `None` for buckets.
+    pub window: Option<Estimate>,
 }
 
 /// Number with an error bound.
@@ -93,6 +162,17 @@ pub struct Estimate {
     pub value: f64,
     /// Error bound in both directions. Infinite if the number has only a lower bound.
     pub plus_minus: f64,
+}
+
+impl Estimate {
+    /// Widens the error bound by other estimates that are as good.
+    pub(crate) fn or_any(self, others: impl Iterator<Item = Self>) -> Self {
+        let off = others.map(|other| (other.value - self.value).abs() + other.plus_minus);
+        Self {
+            plus_minus: off.fold(self.plus_minus, f64::max),
+            ..self
+        }
+    }
 }
 
 /// Algorithm of a limiter, as far as responses distinguish algorithms.
@@ -121,6 +201,12 @@ pub enum DetectedKind {
     SegmentedWindow(u32),
     /// Sliding window of two counters: the previous window counts in proportion to its overlap.
     SlidingCounter,
+    /// Sliding window in which every request counts, refused ones too.
+    ///
+    /// A client that retries before the window has passed stays refused.
+    CountsRefused,
+    /// Two limits: a request is admitted if both admit it. [`DetectedAlgorithm::limits`] has them.
+    TwoLimits,
     /// No request is refused.
     Unlimited,
     /// A limit, but no known algorithm is consistent with the responses.
@@ -298,10 +384,21 @@ pub enum Defect {
         /// Admitted rate when the rate itself is offered, in requests per second.
         of: f64,
     },
-    /// After a number of refusals, everything is refused.
+    /// After a number of refusals, everything is refused for a time.
+    ///
+    /// Afterward more is admitted than any second, slower limit would admit.
     Ban {
         /// Number of refusals before the last admission.
         after_refusals: u64,
+    },
+    /// Nothing is admitted for longer than the expected limit takes to refill.
+    ///
+    /// There is a second, slower limit, or a ban.
+    NoRecovery {
+        /// Number of requests that were admitted before.
+        admitted: u64,
+        /// Time without admissions, in seconds.
+        silent_seconds: f64,
     },
     /// Requests without a conclusive response.
     Failures {
@@ -314,7 +411,7 @@ pub enum Defect {
 
 impl Defect {
     /// Names of all defects.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 12] = [
         "race",
         "nodes",
         "multiple-of-expected",
@@ -326,6 +423,7 @@ impl Defect {
         "collapse",
         "ban",
         "failures",
+        "no-recovery",
     ];
 
     /// Returns the name of the defect, as in JSON.
@@ -349,6 +447,7 @@ impl Defect {
             Self::Collapse { .. } => 8,
             Self::Ban { .. } => 9,
             Self::Failures { .. } => 10,
+            Self::NoRecovery { .. } => 11,
         };
         Self::NAMES[index]
     }

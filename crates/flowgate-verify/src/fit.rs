@@ -1,8 +1,9 @@
 //! The parameters with which each algorithm is consistent with the most responses.
 
+use crate::clock::SHORTEST_TICK;
 use crate::evidence::Evidence;
 use crate::models::{Bucket, Counter, Log, Model, OnRequest, Segments};
-use crate::plateau::Plateau;
+use crate::plateau::{Plateau, as_good_as};
 use crate::search::{Reach, SEARCHES, Search};
 use crate::{DetectedKind, Estimate};
 
@@ -14,6 +15,9 @@ const LONG: u64 = 300;
 
 /// A limit is observable only if it takes at least this many response times to recover.
 pub(crate) const BLUR: f64 = 4.0;
+
+/// A length of fewer whole milliseconds than this shows whether the clock has them.
+const LEAST_TICKS: f64 = 40.0;
 
 /// Multiples of the observed burst that are tried. Searches on a clock are slow and try the burst as it is.
 const AROUND: [f64; 5] = [0.97, 0.99, 1.0, 1.01, 1.03];
@@ -229,22 +233,26 @@ fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> 
         }
     }
     let (burst, plateau, model) = *best_of(&tried)?;
-    let as_good = tried
+    let most = as_good_as(plateau.score, evidence.len());
+    let as_good: Vec<_> = tried
         .iter()
-        .filter(|(_, other, _)| other.score == plateau.score);
+        .filter(|(_, other, _)| other.score <= most)
+        .collect();
     let off = as_good
-        .clone()
+        .iter()
         .map(|(other, _, _)| (other - burst).abs())
         .fold(0.0, f64::max);
-    let (model, mut length_off) = as_clocked(model, plateau, evidence);
-    if let Model::Bucket(Bucket { interval, .. }) = model {
-        // Another burst allows other rates.
-        let ends = as_good.flat_map(|(_, other, _)| [other.low, other.high]);
-        length_off = ends
-            .map(|end| (end - interval).abs())
-            .fold(length_off, f64::max);
-    }
-    let share = length_off / plateau.middle() + off / burst * f64::from(model.window().is_some());
+    let (model, clocked_off) = as_clocked(model, plateau, evidence);
+    let length = length(model);
+    // Another burst allows other lengths.
+    let as_good = as_good
+        .iter()
+        .filter(|(other, _, _)| matches!(model, Model::Bucket(_)) || *other == burst);
+    let ends = as_good.flat_map(|(_, other, of)| lengths_as_good(*of, *other, evidence));
+    let length_off = ends
+        .map(|end| (end - length).abs())
+        .fold(clocked_off, f64::max);
+    let share = length_off / length + off / burst * f64::from(model.window().is_some());
     let estimate = |value: f64, plus_minus: f64| Estimate { value, plus_minus };
     Some(Fit {
         model,
@@ -258,13 +266,46 @@ fn best_burst(evidence: &Evidence, hints: &Hints, rough: &Rough) -> Option<Fit> 
     })
 }
 
+/// Returns the length of the window, or the time between two tokens.
+fn length(model: Model) -> f64 {
+    model.window().unwrap_or(1e9 / model.rate())
+}
+
+/// Returns the shortest and the longest length with which a model is about as good. Windows on the clock bring their range
+/// along.
+fn lengths_as_good(model: Model, plateau: Plateau, evidence: &Evidence) -> [f64; 2] {
+    if !matches!(
+        model,
+        Model::Bucket(_) | Model::OnRequest(_) | Model::Log(_)
+    ) {
+        return [plateau.low, plateau.high];
+    }
+    let seen = seen_vaguely(evidence, &model);
+    let seen = seen.as_ref().unwrap_or(evidence);
+    let most = as_good_as(model.unexplained(seen), seen.len());
+    let wide = plateau
+        .around(length(model))
+        .widened(most, |length| lasting(model, length).unexplained(seen));
+    [wide.low.min(plateau.low), wide.high.max(plateau.high)]
+}
+
+/// Returns the evidence for a clock of whole milliseconds, if the length ends with a tick that does not show beside it.
+pub(crate) fn seen_vaguely(evidence: &Evidence, model: &Model) -> Option<Evidence> {
+    let shows = evidence.clock().tick().is_some() || length(*model) < LEAST_TICKS * SHORTEST_TICK;
+    (!shows && ends_with_a_tick(*model)).then(|| evidence.in_whole_milliseconds())
+}
+
+/// Returns whether a length ends with a tick: that of a window, and the time between tokens if the burst is one.
+fn ends_with_a_tick(model: Model) -> bool {
+    model.window().is_some() || model.burst() == 1.0
+}
+
 /// Returns `model` with the length in the middle of `plateau` as a clock with ticks measures it, and its uncertainty.
 ///
 /// A length of more than two and up to three ticks takes three ticks. That holds for a window, and for the time between
 /// tokens if the burst is one.
 fn as_clocked(model: Model, plateau: Plateau, evidence: &Evidence) -> (Model, f64) {
-    let takes_whole_ticks = model.window().is_some() || model.burst() == 1.0;
-    let Some(tick) = evidence.clock().tick().filter(|_| takes_whole_ticks) else {
+    let Some(tick) = evidence.clock().tick().filter(|_| ends_with_a_tick(model)) else {
         return (model, plateau.half());
     };
     let shortest = ((plateau.low / tick).floor() + 1.0) * tick;
@@ -276,8 +317,7 @@ fn as_clocked(model: Model, plateau: Plateau, evidence: &Evidence) -> (Model, f6
     let Some(longest) = longest else {
         return (model, plateau.half());
     };
-    let length = longest.window().unwrap_or(1e9 / longest.rate());
-    (longest, (length - shortest).max(0.0))
+    (longest, (length(longest) - shortest).max(0.0))
 }
 
 /// Returns the model with another time between tokens or window. Models with a window on the clock stay unchanged.

@@ -4,18 +4,24 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
+use crate::advertised::Told;
 use crate::clock::{Clock, clocks};
 use crate::conclusion::ExpectedNumbers;
+use crate::counting::counting;
 use crate::detect::{contenders, detect};
 use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints, fits};
 use crate::hints::{BLURRED, at_once, hints};
 use crate::inquiry::{Inquiry, count};
 use crate::phases::{
-    Comeback, Found, burst, burst_again, comeback, queue, refill, rest, saturate, shape, steady,
+    Comeback, Found, burst, burst_again, collapse, comeback, queue, refill, rest, saturate, shape,
+    steady,
 };
+use crate::second::{Places, Second, TwoFits, second, two_limits};
+use crate::text::four_digits;
 use crate::{
-    Defect, DetectedKind, ExpectedLimit, Observation, Phase, ProbeOutcome, ProbeSubject, Steady,
+    Defect, DetectedAlgorithm, DetectedKind, ExpectedLimit, Observation, Phase, ProbeOutcome,
+    ProbeSubject, Steady,
 };
 
 /// Maximum number of trials that distinguish algorithms.
@@ -23,6 +29,17 @@ const TRIALS: usize = 8;
 
 /// A clock with ticks must reduce the inconsistent responses to at most one in this many.
 const BETTER: u64 = 4;
+
+/// After this many refusals in a row, nothing may be admitted for a time.
+const SILENT: usize = 12;
+
+/// The meaning of a limiter that admits a stream below the rate, and nothing of one above it.
+const RETRIES: &str = "under load it stopped to admit anything, and at less than its rate it admits everything: \
+    refused requests seem to count, so a client that keeps retrying may never get in";
+
+/// What a silence may be.
+const LONG_OR_BAN: &str = "a limit that takes long to refill, or a ban";
+const SECOND_OR_BAN: &str = "a second, slower limit or a ban";
 
 /// Number of requests to a server that does not respond.
 const HELLOS: u64 = 3;
@@ -38,6 +55,10 @@ pub(crate) struct Identified {
     pub(crate) defects: Vec<Defect>,
     /// Why there is no result, if there is none.
     pub(crate) trouble: Option<String>,
+    /// A window in which refused requests count.
+    pub(crate) counting: Option<DetectedAlgorithm>,
+    /// Two limits that together explain what no single one does.
+    pub(crate) two: Option<Box<TwoFits>>,
 }
 
 /// Sends requests until the remaining algorithms cannot be distinguished further, or the budget is used up.
@@ -54,6 +75,8 @@ pub(crate) fn identify<S: ProbeSubject>(
         steady: Vec::new(),
         defects: Vec::new(),
         trouble: None,
+        counting: None,
+        two: None,
     };
     for _ in 0..HELLOS {
         let answer = inquiry.ask_in_burst(Phase::Hello, 1, 1, 0)?;
@@ -78,19 +101,48 @@ pub(crate) fn identify<S: ProbeSubject>(
         Comeback::Rate(rate) => rate,
         Comeback::Nothing(waited_ns) => {
             let seconds = waited_ns as f64 / 1e9;
-            found.trouble = Some(format!("nothing came back within {seconds:.1} s"));
-            let recovery = expected.map(|expected| ExpectedNumbers::of(expected).recovery());
-            if recovery.is_some_and(|recovery| seconds > 3.0 * recovery) {
-                found.defects.push(ban(inquiry.record()));
-            }
+            found.trouble = Some(no_more(inquiry.record(), seconds, LONG_OR_BAN));
+            let defect = no_recovery(inquiry.record(), seconds, expected);
+            found.defects.extend(defect);
             return Ok(found);
         }
     };
     let (burst, took) = at_once(&inquiry.record()[first.clone()]);
     let stream = saturate(inquiry, rate, burst, rng)?;
+    let places = Places {
+        first: first.clone(),
+        stream: stream.from,
+        rough: rate,
+        clock: Clock::EXACT,
+    };
     if stream.dried_up {
-        found.defects.extend(dried_up(inquiry, burst, rate)?);
         found.trouble = Some("under load it stopped to admit anything".to_owned());
+        let dry = inquiry.record().len();
+        match second(inquiry, &places, burst)? {
+            Second::Two(two) => {
+                (found.two, found.trouble) = (Some(two), None);
+            }
+            Second::Nothing(silent_ns) => {
+                let seconds = silent_ns as f64 / 1e9;
+                let defect = no_recovery(inquiry.record(), seconds, expected);
+                found.defects.extend(defect);
+                found.trouble = Some(no_more(inquiry.record(), seconds, SECOND_OR_BAN));
+            }
+            Second::Excluded { soon: true } => {
+                found.counting = counting(inquiry.record(), burst, rate);
+                found.trouble = Some(RETRIES.to_owned());
+                found.defects.push(Defect::Collapse {
+                    offered: 3.0 * rate * 1e9,
+                    admitted: 0.0,
+                    of: rate * 1e9,
+                });
+            }
+            Second::Excluded { soon: false } => found.defects.push(ban(&inquiry.record()[..dry])),
+            Second::Open => {
+                let text = "it stopped to admit anything for a time: a second, slower limit, or a limit on refusals";
+                found.trouble = Some(text.to_owned());
+            }
+        }
         return Ok(found);
     }
     let mut course = Course {
@@ -98,10 +150,12 @@ pub(crate) fn identify<S: ProbeSubject>(
         stream: stream.from..inquiry.record().len(),
         first,
         rough: rate,
-        numbers: expected.map(|expected| {
-            let numbers = ExpectedNumbers::of(expected);
-            (numbers.burst, numbers.rate / 1e9)
-        }),
+        numbers: expected
+            .map(|expected| {
+                let numbers = ExpectedNumbers::of(expected);
+                (numbers.burst, numbers.rate / 1e9)
+            })
+            .or_else(|| Told::of(inquiry.record())?.numbers()),
         clock: Clock::EXACT,
     };
     if rate * took > BLURRED * burst {
@@ -115,6 +169,7 @@ pub(crate) fn identify<S: ProbeSubject>(
         return Ok(found);
     };
     found.steady = steady(inquiry, &best)?;
+    let collapsed = collapse(inquiry, &best, &found.steady)?;
     let from = inquiry.record().len();
     if refill(inquiry, &best)? {
         course.batches = from;
@@ -133,7 +188,44 @@ pub(crate) fn identify<S: ProbeSubject>(
         found.fits = course.fit_on_any_clock(inquiry);
     }
     found.clock = course.clock;
+    if is_unknown(inquiry) {
+        later(inquiry, &places, burst, expected, &mut found)?;
+    }
+    if found.two.is_none() {
+        found.defects.extend(collapsed);
+    }
     Ok(found)
+}
+
+/// Looks for a second limit that showed only later.
+fn later<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    places: &Places,
+    burst: f64,
+    expected: Option<ExpectedLimit>,
+    found: &mut Identified,
+) -> Result<(), S::Error> {
+    let last = inquiry.record().iter().rev().take(SILENT);
+    let is_dry = last.clone().count() == SILENT
+        && last
+            .clone()
+            .all(|seen| seen.outcome == ProbeOutcome::Refused);
+    found.two = two_limits(inquiry.record(), places).map(Box::new);
+    if !is_dry && found.two.is_none() {
+        return Ok(());
+    }
+    match second(inquiry, places, burst)? {
+        Second::Two(two) => found.two = Some(two),
+        Second::Nothing(silent_ns) if is_dry => {
+            found.fits.clear();
+            let seconds = silent_ns as f64 / 1e9;
+            let defect = no_recovery(inquiry.record(), seconds, expected);
+            found.defects.extend(defect);
+            found.trouble = Some(no_more(inquiry.record(), seconds, SECOND_OR_BAN));
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn is_unknown<S: ProbeSubject>(inquiry: &Inquiry<'_, S>) -> bool {
@@ -151,7 +243,7 @@ struct Course {
     batches: usize,
     /// Rate per nanosecond, within a factor of two.
     rough: f64,
-    /// Expected burst and rate per nanosecond.
+    /// Expected burst and rate per nanosecond, or those that the responses advertise.
     numbers: Option<(f64, f64)>,
     /// The clock that the limiter reads.
     clock: Clock,
@@ -222,25 +314,34 @@ impl Course {
     }
 }
 
-/// Rests until everything should have refilled. If something is then admitted, the load caused a collapse. `None` if
-/// there is no time for that.
-fn dried_up<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    burst: f64,
-    rate: f64,
-) -> Result<Option<Defect>, S::Error> {
-    let offered = 3.0 * rate * 1e9;
-    let at = inquiry.now_ns() as f64 + (2.2 * burst / rate).max(1e9);
-    let answers = inquiry.ask_at(Phase::Saturate, &[at], 1, 0)?;
-    let outcome = answers.first().map(|seen| seen.outcome);
-    Ok(outcome.map(|outcome| match outcome {
-        ProbeOutcome::Admitted => Defect::Collapse {
-            offered,
-            admitted: 0.0,
-            of: rate * 1e9,
-        },
-        _ => ban(inquiry.record()),
-    }))
+/// Nothing was admitted for several times as long as the expected limit takes to refill.
+fn no_recovery(
+    record: &[Observation],
+    seconds: f64,
+    expected: Option<ExpectedLimit>,
+) -> Option<Defect> {
+    let recovery = ExpectedNumbers::of(expected?).recovery();
+    (seconds > 3.0 * recovery).then(|| Defect::NoRecovery {
+        admitted: count(record, ProbeOutcome::Admitted),
+        silent_seconds: seconds,
+    })
+}
+
+/// Describes what was seen if nothing was admitted in the end.
+fn no_more(record: &[Observation], seconds: f64, what: &str) -> String {
+    let mut admitted = record
+        .iter()
+        .filter(|seen| seen.outcome == ProbeOutcome::Admitted);
+    let n = admitted.clone().count();
+    let last_ns = admitted.next_back().map_or(0, |seen| seen.answered_ns);
+    let began_ns = record.first().map_or(0, |seen| seen.sent_ns);
+    let took = last_ns.saturating_sub(began_ns) as f64 / 1e9;
+    format!(
+        "{n} requests were admitted in {} s, then none for {} s: {what}; allow more time than {:.0} s",
+        four_digits(took),
+        four_digits(seconds),
+        (3.0 * (took + seconds)).ceil(),
+    )
 }
 
 /// Nothing was admitted after this many refusals.
@@ -250,32 +351,5 @@ fn ban(record: &[Observation]) -> Defect {
         .rposition(|seen| seen.outcome == ProbeOutcome::Admitted);
     Defect::Ban {
         after_refusals: count(&record[..last.unwrap_or(0)], ProbeOutcome::Refused),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::{Answer, Budget, Question, Simulated};
-
-    #[test]
-    fn nobody_is_said_to_ban_who_was_not_asked_again() {
-        let found = |seconds| {
-            let refuse = |_: Question| Answer::from(false);
-            let mut subject = Simulated::new(refuse);
-            let budget = Budget {
-                time: Duration::from_secs(seconds),
-                ..Budget::default()
-            };
-            let mut silent = |_: crate::ProbeProgress<'_>| ();
-            let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
-            // 5 per second, burst 40: refilled in 8 s.
-            let Ok(defect) = dried_up(&mut inquiry, 40.0, 5e-9);
-            defect
-        };
-        assert_eq!(found(10), None);
-        assert!(matches!(found(30), Some(Defect::Ban { .. })));
     }
 }

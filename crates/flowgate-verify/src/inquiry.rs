@@ -5,6 +5,9 @@ use crate::{
     ProbeSubject,
 };
 
+/// Less than one in this many is left of a budget that is nearly used up.
+const NEARLY: u64 = 5;
+
 /// The limiter under test, its responses, and the remaining budget.
 pub(crate) struct Inquiry<'a, S> {
     subject: &'a mut S,
@@ -79,6 +82,13 @@ impl<'a, S: ProbeSubject> Inquiry<'a, S> {
             true => 0,
             false => self.end_ns().saturating_sub(self.now_ns()),
         }
+    }
+
+    /// Returns whether nearly all of the budget is used up.
+    pub(crate) fn is_at_its_end(&self) -> bool {
+        let all_ns = self.end_ns().saturating_sub(self.began_ns);
+        let requests = self.budget.requests;
+        self.time_left_ns() < all_ns / NEARLY || self.requests_left() < requests / NEARLY + 1
     }
 
     /// Returns the median of the last 100 response times, in nanoseconds, at least 1.

@@ -6,12 +6,13 @@ use crate::allowance::{Allowance, envelope};
 use crate::conclusion::{
     FAILURES, allowance, by_expected, retain_certain, seen, verdict, verdict_despite_failures,
 };
-use crate::detect::detect;
+use crate::detect::{both, detect};
 use crate::evidence::Evidence;
 use crate::forecast::{Forecast, forecast};
 use crate::identify::identify;
 use crate::inquiry::{Inquiry, count};
 use crate::phases::{headers, keys, keys_of_queue, nodes, race, tell};
+use crate::unresolved::{Known, unresolved};
 use crate::{
     AdvertisedQuota, Budget, DetectedKind, ExpectedLimit, Findings, HeaderAccuracy, Judgement,
     ProbeOutcome, ProbeProgress, ProbeSubject,
@@ -151,14 +152,18 @@ impl Investigation {
         let mut inquiry = Inquiry::new(subject, self.budget, self.connections, progress);
         let mut rng = Rng::with_seed(self.seed);
         let found = identify(&mut inquiry, self.expected, &mut rng)?;
-        let detected = detect(&found.fits, found.clock, &inquiry);
+        let detected = match (&found.two, found.counting) {
+            (Some(two), _) => both(two),
+            (None, Some(counting)) => counting,
+            (None, None) => detect(&found.fits, found.clock, &inquiry),
+        };
         let best = found.fits.first();
         let mut defects = found.defects;
         let (mut isolation, mut truth) = (None, HeaderAccuracy::default());
         if let Some(best) = best.filter(|_| {
             !matches!(
                 detected.kind,
-                DetectedKind::Unknown | DetectedKind::LeakyQueue
+                DetectedKind::Unknown | DetectedKind::LeakyQueue | DetectedKind::TwoLimits
             )
         }) {
             // Over-admission of sequential requests is not a race.
@@ -180,13 +185,18 @@ impl Investigation {
         let failed = count(record, ProbeOutcome::Failed);
         let evidence = Evidence::of(record.iter().filter(|seen| seen.key == 0));
         // Parameters that are inconsistent with the responses prove no violation.
-        let known = best.filter(|_| detected.kind != DetectedKind::Unknown);
+        let known = best.filter(|_| {
+            !matches!(
+                detected.kind,
+                DetectedKind::Unknown | DetectedKind::TwoLimits
+            )
+        });
         let worst = allowance(self.expected, known).and_then(|allowed| allowed.worst(&evidence));
         let tolerated = |expected| Allowance::of_expected(expected).tolerating(self.tolerance_ns());
         let beyond = self
             .expected
             .and_then(|expected| tolerated(expected).worst(&evidence));
-        defects.extend(seen(&truth, &found.steady, failed, record.len() as u64));
+        defects.extend(seen(&truth, failed, record.len() as u64));
         let is_failing = failed as f64 > FAILURES * record.len() as f64;
         if is_failing {
             retain_certain(&mut defects);
@@ -205,8 +215,21 @@ impl Investigation {
                 verdict,
             }
         });
+        let unresolved = match detected.kind {
+            DetectedKind::Unknown => unresolved(
+                self,
+                &Known {
+                    record,
+                    best,
+                    trouble: found.trouble.as_deref(),
+                    is_at_its_end: inquiry.is_at_its_end(),
+                },
+            ),
+            _ => None,
+        };
         Ok(Findings {
             detected,
+            unresolved,
             envelope: envelope(&evidence),
             worst,
             steady: found.steady,

@@ -23,6 +23,7 @@ mod allowance;
 mod budget;
 mod clock;
 mod conclusion;
+mod counting;
 mod detect;
 mod evidence;
 mod expected;
@@ -39,16 +40,19 @@ mod phases;
 mod plateau;
 mod progress;
 mod search;
+mod second;
 mod simulated;
 mod subject;
 mod text;
 mod unexplained_group;
+mod unresolved;
 
 pub use budget::Budget;
 pub use expected::{ExpectedKind, ExpectedLimit, ExpectedLimitError};
 pub use findings::{
-    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, EnvelopePoint, Estimate,
-    ExpectedVerdict, Findings, HeaderAccuracy, Judgement, KeyIsolation, Steady, Worst,
+    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, DetectedLimit,
+    EnvelopePoint, Estimate, ExpectedVerdict, Findings, HeaderAccuracy, Judgement, KeyIsolation,
+    Steady, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;

@@ -5,6 +5,18 @@ use std::cmp::Ordering;
 /// Number of refinements of a search.
 const ROUNDS: usize = 4;
 
+/// Number of halvings that find an end of a range.
+const HALVINGS: usize = 12;
+
+/// First step outward, as a share, from a range that is a point.
+pub(crate) const FINEST: f64 = 1e-7;
+
+/// Parameters that leave more than 1 in this many responses unexplained are those of another model.
+const HOPELESS: u64 = 50;
+
+/// A range ends at this multiple of its upper end at the latest.
+const FURTHEST: f64 = 4.0;
+
 /// A range of arguments for which a score is minimal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Plateau {
@@ -47,6 +59,26 @@ impl Plateau {
         best
     }
 
+    /// Returns this range as steps around `at`.
+    pub(crate) fn around(self, at: f64) -> Self {
+        Self {
+            low: at,
+            high: at,
+            ..self
+        }
+    }
+
+    /// Returns everything around this range for which the score is at most `most`.
+    pub(crate) fn widened(self, most: u64, score: impl Fn(f64) -> u64) -> Self {
+        let holds = |at: f64| score(at) <= most;
+        let step = (self.width() / 16.0).max(self.low * FINEST);
+        Self {
+            low: edge(self.low, -step, 0.0, holds),
+            high: edge(self.high, step, FURTHEST * self.high, holds),
+            ..self
+        }
+    }
+
     /// Returns the longest run of the lowest score on a uniform grid.
     fn scan(low: f64, high: f64, steps: usize, score: impl Fn(f64) -> u64) -> Self {
         let at = |index: usize| low + (high - low) * index as f64 / steps as f64;
@@ -80,6 +112,47 @@ impl Plateau {
     }
 }
 
+/// Returns the score up to which parameters may be the true ones, if the best ones have this score.
+///
+/// Parameters that leave nothing unexplained are as good as each other. If the best ones leave something unexplained, then
+/// the limiter did something that the model does not have, and the true ones may leave more. If they leave more than a few
+/// of `of` responses unexplained, there are no true ones.
+pub(crate) fn as_good_as(least: u64, of: u64) -> u64 {
+    match least {
+        0 => 0,
+        least if least * HOPELESS > of => least,
+        least => 2 * least + 1,
+    }
+}
+
+/// Returns how far `holds` holds from `from` on, in the direction of `step`, at most until `furthest`.
+pub(crate) fn edge(from: f64, step: f64, furthest: f64, holds: impl Fn(f64) -> bool) -> f64 {
+    let within = |at: f64| {
+        if step < 0.0 {
+            at.max(furthest)
+        } else {
+            at.min(furthest)
+        }
+    };
+    let (mut inside, mut step) = (from, step);
+    let mut outside = within(from + step);
+    while holds(outside) {
+        if outside == furthest {
+            return furthest;
+        }
+        (inside, step) = (outside, 2.0 * step);
+        outside = within(inside + step);
+    }
+    for _ in 0..HALVINGS {
+        let middle = (inside + outside) / 2.0;
+        match holds(middle) {
+            true => inside = middle,
+            false => outside = middle,
+        }
+    }
+    inside
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,5 +164,9 @@ mod tests {
         assert_eq!(found.score, 0);
         assert!((found.low - 3.21).abs() < 0.01, "{found:?}");
         assert!((found.high - 3.45).abs() < 0.01, "{found:?}");
+        let exactly = found.widened(0, score);
+        assert!((exactly.low - 3.21).abs() < 1e-4, "{exactly:?}");
+        assert!((exactly.high - 3.45).abs() < 1e-4, "{exactly:?}");
+        assert_eq!(found.widened(2, score).low, 0.0);
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, Estimate, ExpectedVerdict,
-    Findings, HeaderAccuracy, KeyIsolation, Worst,
+    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, DetectedLimit, Estimate,
+    ExpectedVerdict, Findings, HeaderAccuracy, KeyIsolation, Worst,
 };
 
 impl fmt::Display for DetectedKind {
@@ -21,6 +21,8 @@ impl fmt::Display for DetectedKind {
             DetectedKind::FixedWindow(Alignment::Clock) => "fixed window on the clock",
             DetectedKind::SlidingLog => "sliding window",
             DetectedKind::SlidingCounter => "sliding window of two counters",
+            DetectedKind::CountsRefused => "sliding window that counts refused requests too",
+            DetectedKind::TwoLimits => "two limits",
             DetectedKind::Unlimited => "no limit",
             DetectedKind::Unknown => "unknown algorithm",
         };
@@ -65,15 +67,15 @@ impl fmt::Display for DetectedAlgorithm {
             write!(f, ", closest match: {nearest}")?;
         }
         if let (Some(rate), Some(burst)) = (self.rate, self.burst) {
-            match self.window {
-                Some(window) => write!(f, ", {burst} in {window} s")?,
-                None => write!(f, ", rate {rate}/s, burst {burst}")?,
-            }
+            numbers(f, rate, burst, self.window)?;
+        }
+        for (limit, before) in self.limits.iter().zip([": ", "; and "]) {
+            write!(f, "{before}{limit}")?;
         }
         if let Some(tick) = self.clock_tick {
             write!(f, ", if its clock advances every {} ms", tick * 1e3)?;
         }
-        if self.consistent < self.answers {
+        if self.consistent < self.answers && self.rate.is_some() {
             write!(
                 f,
                 "; {} of {} responses inconsistent with it",
@@ -81,15 +83,39 @@ impl fmt::Display for DetectedAlgorithm {
                 self.answers
             )?;
         }
-        if self.kind != DetectedKind::Unknown && !self.alternatives.is_empty() {
-            let or: Vec<_> = self
-                .alternatives
-                .iter()
-                .map(DetectedKind::to_string)
-                .collect();
-            write!(f, " (also consistent: {})", or.join(", "))?;
+        if self.kind != DetectedKind::Unknown {
+            others(f, &self.alternatives)?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for DetectedLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        numbers(f, self.rate, self.burst, self.window)?;
+        others(f, &self.alternatives)
+    }
+}
+
+/// Writes rate and burst or, of a window, its limit and length.
+fn numbers(
+    f: &mut fmt::Formatter<'_>,
+    rate: Estimate,
+    burst: Estimate,
+    window: Option<Estimate>,
+) -> fmt::Result {
+    match window {
+        Some(window) => write!(f, ", {burst} in {window} s"),
+        None => write!(f, ", rate {rate}/s, burst {burst}"),
+    }
+}
+
+fn others(f: &mut fmt::Formatter<'_>, alternatives: &[DetectedKind]) -> fmt::Result {
+    let or: Vec<_> = alternatives.iter().map(DetectedKind::to_string).collect();
+    match or.is_empty() {
+        true => Ok(()),
+        false => write!(f, " (also consistent: {})", or.join(", ")),
     }
 }
 
@@ -256,9 +282,17 @@ impl fmt::Display for Defect {
             Defect::Ban { after_refusals } => {
                 write!(
                     f,
-                    "ban: nothing was admitted after {after_refusals} refusals"
+                    "ban: nothing was admitted for a time after {after_refusals} refusals"
                 )
             }
+            Defect::NoRecovery {
+                admitted,
+                silent_seconds,
+            } => write!(
+                f,
+                "no recovery: nothing was admitted for {} s after {admitted} admissions",
+                four_digits(*silent_seconds)
+            ),
             Defect::Failures { times, of } => {
                 write!(
                     f,
@@ -312,6 +346,16 @@ impl fmt::Display for Findings {
             }
             None => line(f, "algorithm", &detected)?,
         }
+        if let Some(unresolved) = &self.unresolved {
+            line(f, "so far", unresolved)?;
+        }
+        if self.detected.kind == DetectedKind::CountsRefused {
+            line(
+                f,
+                "",
+                &"refused requests count: a client that keeps retrying never gets in",
+            )?;
+        }
         if self.detected.kind == DetectedKind::Unlimited
             && let Some(most) = self.envelope.iter().max_by_key(|point| point.admitted)
         {
@@ -344,6 +388,12 @@ impl fmt::Display for Findings {
         }
         for defect in &self.defects {
             line(f, "defect", defect)?;
+        }
+        if let Some(rate) = self.safe_rate() {
+            let text = format!("{rate} at constant intervals: flowgate load --at-most {rate}");
+            line(f, "safe rate", &text)?;
+            let text = format!("ClientLayer::new(LeakyBucket::new(\"{rate}\".parse()?))");
+            line(f, "", &text)?;
         }
         Ok(())
     }

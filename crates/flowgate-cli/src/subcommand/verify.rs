@@ -74,12 +74,15 @@ The report:
   steady           offered and admitted rate of a steady stream
   Retry-After      whether a retry at that time was admitted: up to 50 retries,
                    for at most a quarter of --max-time beyond the first five
+  so far           what is known if no algorithm was detected
   advertised       the limit in the headers, compared with the detected one
   keys             whether keys have separate limits
   defect           a violation of the limit, or an inaccurate header
+  safe rate        a rate at constant intervals that this server admits
 Defects (--fail-on):
   race, nodes, multiple-of-expected, late-reset, early-retry-after,
-  wrong-remaining, over-admission, under-admission, collapse, ban, failures
+  wrong-remaining, over-admission, under-admission, collapse, ban, failures,
+  no-recovery
 
 If more than 3 % of the requests fail, the limiter is not known: only what the
 other responses prove is a defect, and --expect is undecided otherwise. Ctrl-C

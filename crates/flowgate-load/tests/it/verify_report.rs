@@ -166,6 +166,10 @@ fn each_name_of_a_defect_is_that_in_json() {
         },
         Defect::Ban { after_refusals: 1 },
         Defect::Failures { times, of },
+        Defect::NoRecovery {
+            admitted: 1,
+            silent_seconds: 2.0,
+        },
     ];
     let names = defects.each_ref().map(Defect::name);
     assert_eq!(names, Defect::NAMES);

@@ -18,6 +18,7 @@
 
 pub mod matrix;
 pub mod nginx;
+pub mod servers;
 
 use core::time::Duration;
 
@@ -25,8 +26,8 @@ use flowgate::{Limiter, ManualClock, Timestamp};
 use flowgate_verify::Simulated;
 #[doc(no_inline)]
 pub use flowgate_verify::{
-    Advertised, Alignment, Answer, Budget, Defect, DetectedKind, ExpectedLimit, ExpectedVerdict,
-    Findings, Investigation, ProbeOutcome, Question,
+    Advertised, Alignment, Answer, Budget, Defect, DetectedKind, DetectedLimit, Estimate,
+    ExpectedLimit, ExpectedVerdict, Findings, Investigation, ProbeOutcome, Question,
 };
 
 /// Maximum response time.

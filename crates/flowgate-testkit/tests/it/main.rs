@@ -5,5 +5,7 @@ mod broken;
 mod cancellations;
 mod handovers;
 mod verify;
+mod verify_coverage;
 mod verify_nginx;
+mod verify_servers;
 mod verify_slow;

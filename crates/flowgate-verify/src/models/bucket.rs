@@ -31,17 +31,18 @@ impl Bucket {
         over
     }
 
-    /// Counts the refusals although a token was certainly available.
-    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
+    /// Passes to `each` whether a refusal can be right: no token was certainly available.
+    pub(crate) fn judge_refusals(&self, evidence: &Evidence, each: impl FnMut(bool)) {
         let mut full_at = f64::NEG_INFINITY;
-        evidence.wasted(
+        evidence.judge_refusals(
             &mut full_at,
             |full_at, span| {
                 let next = full_at.max(span.to) + self.interval;
                 *full_at = next.min(span.to + self.tolerance());
             },
             |full_at, span| full_at + self.interval > span.from + self.tolerance() - GRAIN,
-        )
+            each,
+        );
     }
 
     pub(crate) fn start(self) -> Decide {

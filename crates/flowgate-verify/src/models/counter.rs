@@ -114,9 +114,19 @@ impl Counter {
 
     /// Counts the refusals although one more request certainly fitted. Stops early beyond `most`.
     pub(crate) fn wasted(&self, evidence: &Evidence, most: u64) -> u64 {
+        let mut wasted = 0;
+        self.judge_refusals(evidence, |is_right| {
+            wasted += u64::from(!is_right);
+            wasted <= most
+        });
+        wasted
+    }
+
+    /// Passes to `each` whether a refusal can be right: one more request may not have fitted. Ends once `each` returns
+    /// `false`.
+    pub(crate) fn judge_refusals(&self, evidence: &Evidence, mut each: impl FnMut(bool) -> bool) {
         let mut counts = TwoCounts::new();
         let mut admitted = evidence.possibly.as_slice();
-        let mut wasted = 0;
         for refused in &evidence.refused {
             while let [span, later @ ..] = admitted
                 && span.from <= refused.to
@@ -124,12 +134,10 @@ impl Counter {
                 counts.add_to(self.index(span.from), self.index(span.to));
                 admitted = later;
             }
-            wasted += u64::from(!self.may_refuse(&counts, *refused));
-            if wasted > most {
+            if !each(self.may_refuse(&counts, *refused)) {
                 break;
             }
         }
-        wasted
     }
 
     /// Returns whether a refusal can be right after these admissions.

@@ -49,9 +49,9 @@ impl OnRequest {
         windows.over
     }
 
-    /// Counts the refusals while no open window can have reached its limit.
-    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
-        evidence.wasted(
+    /// Passes to `each` whether a refusal can be right: an open window can have reached its limit.
+    pub(crate) fn judge_refusals(&self, evidence: &Evidence, each: impl FnMut(bool)) {
+        evidence.judge_refusals(
             &mut Windows::default(),
             |windows, span| self.admit(windows, span),
             |windows, span| {
@@ -61,7 +61,8 @@ impl OnRequest {
                     may_be_open && known.at_most >= self.limit
                 })
             },
-        )
+            each,
+        );
     }
 
     /// Processes an admission.

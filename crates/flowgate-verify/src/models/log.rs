@@ -30,12 +30,12 @@ impl Log {
         over.count() as u64
     }
 
-    /// Counts the refusals although the previous window cannot have reached the limit.
-    pub(crate) fn wasted(&self, evidence: &Evidence) -> u64 {
+    /// Passes to `each` whether a refusal can be right: the previous window can have reached the limit.
+    pub(crate) fn judge_refusals(&self, evidence: &Evidence, each: impl FnMut(bool)) {
         let limit = self.limit as usize;
         let possibly = &evidence.possibly;
         let mut before = 0_usize;
-        evidence.wasted(
+        evidence.judge_refusals(
             &mut before,
             |before, _| *before += 1,
             |before, span| {
@@ -45,7 +45,8 @@ impl Log {
                 let oldest = before.checked_sub(limit).map(|index| possibly[index]);
                 oldest.is_some_and(|oldest| oldest.to > span.from - self.window - GRAIN)
             },
-        )
+            each,
+        );
     }
 
     /// Returns how often more than n + 1 limits were certainly admitted within n windows, for the worst n. No window

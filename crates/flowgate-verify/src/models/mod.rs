@@ -5,17 +5,21 @@
 
 mod bucket;
 mod counter;
+mod counting;
 mod fixed;
 mod log;
 mod pairs;
 mod segments;
+mod two_limits;
 
 pub(crate) use bucket::Bucket;
 pub(crate) use counter::Counter;
+pub(crate) use counting::{Asked, Counting};
 pub(crate) use fixed::OnRequest;
 pub(crate) use log::{Bounds, Log};
 pub(crate) use pairs::Pairs;
 pub(crate) use segments::Segments;
+pub(crate) use two_limits::{TwoLimits, left_by};
 
 use crate::evidence::Evidence;
 use crate::{Alignment, DetectedKind};
@@ -84,13 +88,36 @@ impl Model {
 
     /// Counts the refusals that should have been admitted.
     fn own_wasted(&self, evidence: &Evidence) -> u64 {
+        let mut wasted = 0;
+        self.judge_own_refusals(evidence, |is_right| wasted += u64::from(!is_right));
+        wasted
+    }
+
+    fn judge_own_refusals(&self, evidence: &Evidence, mut each: impl FnMut(bool)) {
         match self {
-            Self::Bucket(model) | Self::Queue(model) => model.wasted(evidence),
-            Self::OnRequest(model) => model.wasted(evidence),
-            Self::Log(model) => model.wasted(evidence),
-            Self::Segments(model) => model.wasted(&model.pairs(evidence), u64::MAX),
-            Self::Counter(model) => model.wasted(evidence, u64::MAX),
+            Self::Bucket(model) | Self::Queue(model) => model.judge_refusals(evidence, each),
+            Self::OnRequest(model) => model.judge_refusals(evidence, each),
+            Self::Log(model) => model.judge_refusals(evidence, each),
+            Self::Segments(model) => model.judge_refusals(evidence, each),
+            Self::Counter(model) => model.judge_refusals(evidence, |is_right| {
+                each(is_right);
+                true
+            }),
         }
+    }
+
+    /// Returns for each refusal, in order of their ends, whether it can be right.
+    pub(crate) fn explained_refusals(&self, evidence: &Evidence) -> Vec<bool> {
+        let mut explained = Vec::with_capacity(evidence.refused.len());
+        self.judge_own_refusals(evidence, |is_right| explained.push(is_right));
+        if let Some(log) = self.windows_that_refuse() {
+            let mut of_log = Vec::with_capacity(explained.len());
+            log.judge_refusals(evidence, |is_right| of_log.push(is_right));
+            for (own, of_log) in explained.iter_mut().zip(of_log) {
+                *own &= of_log;
+            }
+        }
+        explained
     }
 
     /// Counts the admissions that no window with this limit allows.
@@ -101,15 +128,22 @@ impl Model {
         }
     }
 
-    /// Counts the refusals that no window allows. A window refuses only if the last window length holds the limit; two
-    /// counters refuse only if the last two hold all but one.
+    /// Counts the refusals that no window allows.
     fn windows_wasted(&self, evidence: &Evidence) -> u64 {
+        let mut wasted = 0;
+        if let Some(log) = self.windows_that_refuse() {
+            log.judge_refusals(evidence, |is_right| wasted += u64::from(!is_right));
+        }
+        wasted
+    }
+
+    /// Returns what must be full if a window refuses: the last window length holds the limit; with two counters, the
+    /// last two hold all but one.
+    fn windows_that_refuse(&self) -> Option<Log> {
         match *self {
-            Self::Bucket(_) | Self::Queue(_) | Self::Log(_) => 0,
-            Self::Counter(model) => {
-                Log::new(model.limit - 1.0, 2.0 * model.window).wasted(evidence)
-            }
-            _ => Log::new(self.burst(), self.window().unwrap_or(0.0)).wasted(evidence),
+            Self::Bucket(_) | Self::Queue(_) | Self::Log(_) => None,
+            Self::Counter(model) => Some(Log::new(model.limit - 1.0, 2.0 * model.window)),
+            _ => Some(Log::new(self.burst(), self.window().unwrap_or(0.0))),
         }
     }
 

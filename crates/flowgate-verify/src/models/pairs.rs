@@ -76,6 +76,20 @@ impl Pairs {
         count(&self.apart, most, are_in_one)
     }
 
+    /// Passes to `each` whether a refusal can be right.
+    pub(crate) fn judge_refusals(
+        &self,
+        are_in_one: impl Fn(&Pair) -> bool,
+        mut each: impl FnMut(bool),
+    ) {
+        for _ in 0..self.alone {
+            each(false);
+        }
+        for pair in &self.together {
+            each(are_in_one(pair));
+        }
+    }
+
     /// Counts the refusals before the limit was reached. Stops early beyond `most`.
     pub(crate) fn wasted(&self, most: u64, are_in_one: impl Fn(&Pair) -> bool) -> u64 {
         let left = most.saturating_sub(self.alone);

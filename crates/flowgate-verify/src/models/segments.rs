@@ -49,6 +49,12 @@ impl Segments {
         pairs.wasted(most, |pair| self.sees(pair))
     }
 
+    /// Passes to `each` whether a refusal can be right: the segments that count can hold the limit.
+    pub(crate) fn judge_refusals(&self, evidence: &Evidence, each: impl FnMut(bool)) {
+        self.pairs(evidence)
+            .judge_refusals(|pair| self.sees(pair), each);
+    }
+
     pub(crate) fn start(self) -> Decide {
         let mut admitted = VecDeque::new();
         Box::new(move |now| {

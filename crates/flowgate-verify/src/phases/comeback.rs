@@ -1,7 +1,7 @@
 //! When does an empty limiter admit again? Requests become rarer until one is admitted; then a burst measures how many.
 
 use crate::inquiry::{Inquiry, count};
-use crate::{Phase, ProbeOutcome, ProbeSubject};
+use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
 
 /// The shortest pause.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -31,15 +31,23 @@ pub(crate) fn comeback<S: ProbeSubject>(
     let (mut waited_ns, mut admitted, mut times) = (0, 0, 0);
     let mut full_ns = empty_ns;
     while times < TIMES {
-        let at_ns = inquiry.now_ns() + wait_ns;
+        let now_ns = inquiry.now_ns();
+        // What a refusal tells is tried if it comes first.
+        let told_ns =
+            told(inquiry.record()).filter(|at_ns| (now_ns..now_ns + wait_ns).contains(at_ns));
+        let at_ns = told_ns.unwrap_or(now_ns + wait_ns);
         let is_long = times > 0 && (at_ns - empty_ns) > (until_ns - empty_ns) / 4;
         if at_ns > until_ns || is_long || inquiry.requests_left() == 0 {
             break;
         }
         let answers = inquiry.ask_at(Phase::Saturate, &[at_ns as f64], 1, 0)?;
-        waited_ns += wait_ns;
+        waited_ns += at_ns - now_ns;
         if count(answers, ProbeOutcome::Admitted) == 0 {
-            wait_ns *= 2;
+            wait_ns = match told_ns {
+                // It was nearly right, as fields have whole seconds.
+                Some(_) => (waited_ns / 16).max(SHORTEST_NS),
+                None => wait_ns * 2,
+            };
             continue;
         }
         admitted += 1 + exhaust(inquiry)?;
@@ -54,6 +62,14 @@ pub(crate) fn comeback<S: ProbeSubject>(
     } else {
         Comeback::Rate(admitted as f64 / took_ns.max(1) as f64)
     })
+}
+
+/// Returns when a request is admitted again, according to the last refusal.
+fn told(record: &[Observation]) -> Option<u64> {
+    let last = record.last()?;
+    let after = last.advertised.retry_after.or(last.advertised.more_after)?;
+    let after_ns = u64::try_from(after.as_nanos()).ok()?;
+    Some(last.answered_ns.saturating_add(after_ns))
 }
 
 /// Sends 1, 2, 4, … requests until some are refused. Returns the number of admissions.

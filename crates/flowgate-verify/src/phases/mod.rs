@@ -10,6 +10,7 @@ mod race;
 mod refill;
 mod rest;
 mod saturate;
+mod second;
 mod shape;
 mod steady;
 
@@ -23,5 +24,6 @@ pub(crate) use race::race;
 pub(crate) use refill::refill;
 pub(crate) use rest::rest;
 pub(crate) use saturate::saturate;
+pub(crate) use second::{Gentle, gently, wait_for_admission};
 pub(crate) use shape::shape;
-pub(crate) use steady::steady;
+pub(crate) use steady::{collapse, steady};

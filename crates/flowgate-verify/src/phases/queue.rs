@@ -1,5 +1,6 @@
 //! Do requests over the rate wait? Then the gaps between responses show the rate, and refusals show the queue length.
 
+use crate::clock::SHORTEST_TICK;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::models::{Bucket, Model};
@@ -43,9 +44,7 @@ fn gaps(answers: &[Observation]) -> (Vec<f64>, f64) {
         .windows(2)
         .map(|pair| (pair[1] - pair[0]) as f64)
         .collect();
-    let mut sorted = gaps.clone();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+    let middle = median(&mut gaps.clone());
     (gaps, middle)
 }
 
@@ -65,6 +64,33 @@ fn early(gaps: &[f64], middle: f64) -> usize {
         is_early
     };
     gaps.iter().filter(|gap| is_early(gap)).count()
+}
+
+/// Returns the time between two grants, and its uncertainty, from the gaps between responses.
+///
+/// Any response may be late. So responses half of all gaps apart are compared: the median of these is the value, and its
+/// uncertainty is what nearly all of them differ by.
+fn between_grants(gaps: &[f64]) -> Option<(f64, f64)> {
+    let apart = gaps.len() / 2;
+    if apart == 0 {
+        return None;
+    }
+    let mut means: Vec<f64> = gaps
+        .windows(apart)
+        .map(|gaps| gaps.iter().sum::<f64>() / apart as f64)
+        .collect();
+    let middle = median(&mut means);
+    let mut off: Vec<f64> = means.iter().map(|mean| (mean - middle).abs()).collect();
+    off.sort_by(f64::total_cmp);
+    let most = off.get(off.len() * 9 / 10).or(off.last())?;
+    // The server's clock may have whole milliseconds.
+    let off = most + SHORTEST_TICK / gaps.len() as f64;
+    (middle > 0.0).then_some((middle, off))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Measures the rate and length of the queue: first in one burst after a rest, then for long enough.
@@ -93,21 +119,14 @@ pub(crate) fn queue<S: ProbeSubject>(
     let n = ANSWERS.min(affordable).max(u64::from(busy));
     let answers = inquiry.ask_in_burst(Phase::Saturate, n, busy, 0)?;
     let (gaps, middle) = gaps(answers);
-    let took: f64 = gaps.iter().sum();
-    let mean = took / gaps.len().max(1) as f64;
-    if gaps.len() < 2 || mean <= 0.0 {
+    let Some((interval, off)) = between_grants(&gaps) else {
         return Ok(None);
-    }
-    // Each end of the measured time is off by the response time without waiting.
-    let jitter = gaps.iter().map(|gap| (gap - middle).abs()).sum::<f64>() / gaps.len() as f64;
-    let share = 2.0 * jitter / took;
+    };
+    let share = off / interval;
     let burst = admitted as f64;
-    let rate = 1e9 / mean;
+    let rate = 1e9 / interval;
     Ok(Some(Fit {
-        model: Model::Queue(Bucket {
-            interval: mean,
-            burst,
-        }),
+        model: Model::Queue(Bucket { interval, burst }),
         unexplained: early(&gaps, middle) as u64,
         of: gaps.len() as u64,
         rate: Estimate {

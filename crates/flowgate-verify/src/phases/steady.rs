@@ -2,7 +2,7 @@
 
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::{Observation, Phase, ProbeOutcome, ProbeSubject, Steady};
+use crate::{Defect, Observation, Phase, ProbeOutcome, ProbeSubject, Steady};
 
 const FACTORS: [f64; 4] = [0.9, 1.0, 1.1, 2.0];
 
@@ -23,11 +23,52 @@ fn on_time(answers: &[Observation], times: &[f64], late_ns: f64) -> Vec<Observat
     on_time.map(|(seen, _)| seen.clone()).collect()
 }
 
+/// Offered twice the rate, admitting less than this share of what was admitted at the rate is a collapse.
+const COLLAPSE: f64 = 0.8;
+
+/// Fewer admissions than this show no collapse.
+const FEW: f64 = 10.0;
+
+/// Returns whether less is admitted at twice the rate than at the rate. Sends both again: a second, slower limit that is
+/// used up refuses both.
+pub(crate) fn collapse<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    fit: &Fit,
+    streams: &[Steady],
+) -> Result<Option<Defect>, S::Error> {
+    let is_less = |at: &Steady, twice: &Steady| {
+        let admitted = at.admitted * at.requests as f64 / at.offered;
+        admitted >= FEW && twice.admitted < COLLAPSE * at.admitted
+    };
+    let [_, at, _, twice] = streams else {
+        return Ok(None);
+    };
+    if !is_less(at, twice) {
+        return Ok(None);
+    }
+    Ok(match streams_at(inquiry, fit, &[1.0, 2.0])?[..] {
+        [at, twice] if is_less(&at, &twice) => Some(Defect::Collapse {
+            offered: twice.offered,
+            admitted: twice.admitted,
+            of: at.admitted,
+        }),
+        _ => None,
+    })
+}
+
 /// Sends steady streams at 0.9 to 2 times the rate, each after a rest in which everything refills. Skips them if there
 /// is too little time.
 pub(crate) fn steady<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     fit: &Fit,
+) -> Result<Vec<Steady>, S::Error> {
+    streams_at(inquiry, fit, &FACTORS)
+}
+
+fn streams_at<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    fit: &Fit,
+    factors: &[f64],
 ) -> Result<Vec<Steady>, S::Error> {
     let rate = fit.model.rate() / 1e9;
     let longest = inquiry.time_left_ns() as f64 * SHARE;
@@ -37,7 +78,7 @@ pub(crate) fn steady<S: ProbeSubject>(
         return Ok(streams);
     }
     let mut at = inquiry.now_ns() as f64 + rest;
-    for factor in FACTORS {
+    for factor in factors {
         let offered = factor * rate;
         let wanted = (REQUESTS * factor).max(offered * fit.model.window().unwrap_or(0.0) * 1.2);
         let n = wanted

@@ -51,7 +51,10 @@ fn segments(
     };
     // A plateau of whole windows, as for other algorithms.
     let (plateau, model) = track(&windows, &parts_for(hints, reach))?;
-    let scale = model.window().unwrap_or(1.0) / plateau.middle();
+    let scale = match model {
+        Model::Segments(segments) => f64::from(segments.count),
+        _ => 1.0,
+    };
     let (low, high) = (plateau.low * scale, plateau.high * scale);
     Some((
         Plateau {

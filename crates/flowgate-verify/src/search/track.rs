@@ -10,8 +10,9 @@
 use fastrand::Rng;
 
 use crate::evidence::Evidence;
+use crate::fit::seen_vaguely;
 use crate::models::Model;
-use crate::plateau::Plateau;
+use crate::plateau::{FINEST, Plateau, as_good_as, edge};
 
 /// Size of the population, at first and later on.
 const FIRST_POPULATION: usize = 60;
@@ -24,6 +25,12 @@ const KINDS: [usize; 4] = [6, 3, 2, 1];
 const FIRST_GENERATIONS: usize = 30;
 const GENERATIONS: usize = 10;
 const LAST_GENERATIONS: usize = 24;
+
+/// Number of phases in the width of the best ones that are tried for another length.
+const AROUND: i32 = 12;
+
+/// Distance of the lengths around the best one that are tried with every phase, as a share.
+const APART: f64 = 0.005;
 
 /// Leaving more than 1 in this many responses inconsistent means that the search was misled.
 const ASTRAY: u64 = 500;
@@ -146,10 +153,15 @@ fn track_from<T: Tracked>(tracked: &T, parts: &[Evidence]) -> Option<(Plateau, M
             population.members.sort_by_key(|(score, _)| *score);
             population.members.truncate(POPULATION);
         }
-        plateau = is_last.then(|| populations.first().map(|best| best.plateau(&score)));
+        if is_last {
+            let best = populations.first()?;
+            let (least, place) = best.middle(&score);
+            let (low, high) = range(tracked, evidence, place);
+            let (score, model) = (least, tracked.model(place));
+            plateau = Some((Plateau { score, low, high }, model));
+        }
     }
-    let (plateau, place) = plateau??;
-    Some((plateau, tracked.model(place)))
+    plateau
 }
 
 impl<K: Copy> Population<K> {
@@ -199,8 +211,8 @@ impl<K: Copy> Population<K> {
         }
     }
 
-    /// Returns the places with the fewest inconsistent responses, and the one in their middle.
-    fn plateau(&self, score: &impl Fn(Place<K>, u64) -> u64) -> (Plateau, Place<K>) {
+    /// Returns the fewest inconsistent responses, and the place in the middle of those that have them.
+    fn middle(&self, score: &impl Fn(Place<K>, u64) -> u64) -> (u64, Place<K>) {
         let (least, best) = self.best();
         let alike = || {
             self.members
@@ -215,17 +227,52 @@ impl<K: Copy> Population<K> {
             ..best
         };
         let is_as_good = score(middle, least) <= least;
-        let place = if is_as_good { middle } else { best };
-        let off = alike()
-            .map(|other| (other.length - place.length).abs())
-            .fold(0.0, f64::max);
-        let plateau = Plateau {
-            score: least,
-            low: place.length - off,
-            high: place.length + off,
-        };
-        (plateau, place)
+        (least, if is_as_good { middle } else { best })
     }
+}
+
+/// Returns the range of lengths that are about as good as that of `place`, each with its best phase.
+fn range<T: Tracked>(
+    tracked: &T,
+    evidence: &Evidence,
+    place: Place<T::DetectedKind>,
+) -> (f64, f64) {
+    let seen = seen_vaguely(evidence, &tracked.model(place));
+    let part = tracked.part(seen.as_ref().unwrap_or(evidence));
+    let least = tracked.unexplained_within(&part, place, u64::MAX);
+    let most = as_good_as(least, evidence.len());
+    let holds = |length: f64, phase: f64| {
+        let other = Place {
+            length,
+            phase,
+            ..place
+        };
+        tracked.unexplained_within(&part, other, most) <= most
+    };
+    let [early, late] = [-1.0, 1.0].map(|sign| {
+        let furthest = place.phase + sign * place.length / 2.0;
+        let step = sign * FINEST * place.length;
+        edge(place.phase, step, furthest, |phase| {
+            holds(place.length, phase)
+        })
+    });
+    // The best phase moves with the length.
+    let wide = (late - early).max(FINEST * place.length);
+    let phases = |k: i32| (early + late) / 2.0 + wide * f64::from(k) / f64::from(AROUND);
+    let holds_somewhere =
+        |length: f64| (-2 * AROUND..=2 * AROUND).any(|k| holds(length, phases(k)));
+    // Over a few windows, lengths further away may explain as much, with other phases.
+    let whole = |k: i32| place.phase + place.length * f64::from(k) / f64::from(4 * AROUND);
+    let holds_elsewhere = |length: &f64| (0..4 * AROUND).any(|k| holds(*length, whole(k)));
+    let others = (-AROUND..=AROUND).map(|k| place.length * (1.0 + f64::from(k) * APART));
+    let others: Vec<f64> = others.filter(holds_elsewhere).collect();
+    let [low, high] = [-1.0, 1.0].map(|sign| {
+        let furthest = place.length * if sign < 0.0 { 0.5 } else { 2.0 };
+        let step = sign * FINEST * place.length;
+        edge(place.length, step, furthest, holds_somewhere)
+    });
+    let low = others.iter().copied().fold(low, f64::min);
+    (low, others.iter().copied().fold(high, f64::max))
 }
 
 impl<K> Place<K> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use flowgate::{FixedWindow, ManualClock, Quota, SlidingWindow, Timestamp, TokenBucket};
 use flowgate_verify::{
-    Advertised, Answer, Budget, Defect, DetectedKind, ExpectedLimit, ExpectedVerdict, Findings,
-    Investigation, ProbeOutcome, Question, Simulated,
+    Advertised, Alignment, Answer, Budget, Defect, DetectedKind, ExpectedLimit, ExpectedVerdict,
+    Findings, Investigation, ProbeOutcome, Question, Simulated,
 };
 
 const SERVICE: Duration = Duration::from_micros(500);
@@ -25,7 +25,7 @@ fn bucket(text: &str) -> impl FnMut(u64) -> bool {
     }
 }
 
-fn fixed(text: &str) -> impl FnMut(u64) -> bool {
+fn fixed(text: &str) -> impl FnMut(u64) -> bool + use<> {
     let quota: Quota = text.parse().unwrap();
     let window = FixedWindow::builder(quota)
         .clock(ManualClock::new())
@@ -268,20 +268,48 @@ fn a_queue_is_known_by_answers_that_come_one_after_the_other() {
     );
 }
 
-#[test]
-fn a_ban_is_reported_and_ends_the_investigation() {
+/// Refuses everything after 60 refusals: for a time, or forever.
+fn banning(for_ns: u64) -> impl FnMut(Question) -> Answer {
     let mut decide = bucket("100/s burst 20");
-    let mut refusals = 0;
-    let findings = investigate("100/s burst 20", |question| {
-        let admits = refusals < 60 && decide(question.at_ns);
-        refusals += u32::from(!admits);
+    let (mut refusals, mut until_ns) = (0, 0);
+    move |question| {
+        let admits = question.at_ns >= until_ns && decide(question.at_ns);
+        refusals += u32::from(!admits && question.at_ns >= until_ns);
+        if refusals == 60 {
+            (refusals, until_ns) = (0, question.at_ns.saturating_add(for_ns));
+        }
         admits.into()
-    });
-    let banned =
-        |defect: &Defect| matches!(defect, Defect::Ban { after_refusals } if *after_refusals <= 60);
-    assert!(findings.defects.iter().any(banned), "{findings}");
+    }
+}
+
+fn is_ban(defect: &Defect) -> bool {
+    matches!(defect, Defect::Ban { .. })
+}
+
+#[test]
+fn a_ban_that_does_not_end_may_be_a_second_limit_and_ends_the_investigation() {
+    let findings = investigate("100/s burst 20", banning(u64::MAX));
+    let silent = |defect: &Defect| match defect {
+        Defect::NoRecovery {
+            admitted,
+            silent_seconds,
+        } => (20..100).contains(admitted) && *silent_seconds > 30.0,
+        _ => false,
+    };
+    assert!(findings.defects.iter().any(silent), "{findings}");
+    assert!(!findings.defects.iter().any(is_ban), "{findings}");
+    assert!(matches!(verdict(&findings), ExpectedVerdict::Differs(_)));
     assert_eq!(findings.detected.kind, DetectedKind::Unknown, "{findings}");
+    let text = findings.to_string();
+    assert!(text.contains("a second, slower limit or a ban"), "{text}");
     assert!(findings.requests < 2_000, "{findings}");
+}
+
+#[test]
+fn a_ban_that_ends_is_one_if_more_is_admitted_than_by_a_second_limit() {
+    let findings = investigate("100/s burst 20", banning(5_000_000_000));
+    assert!(findings.defects.iter().any(is_ban), "{findings}");
+    assert!(matches!(verdict(&findings), ExpectedVerdict::Differs(_)));
 }
 
 #[test]
@@ -295,6 +323,24 @@ fn refusals_that_count_make_it_collapse_under_load() {
     });
     let collapsed = |defect: &Defect| matches!(defect, Defect::Collapse { .. });
     assert!(findings.defects.iter().any(collapsed), "{findings}");
+    assert_eq!(
+        findings.detected.kind,
+        DetectedKind::CountsRefused,
+        "{findings}"
+    );
+    let (burst, window) = (
+        findings.detected.burst.unwrap(),
+        findings.detected.window.unwrap(),
+    );
+    assert!((burst.value - 20.0).abs() <= burst.plus_minus, "{findings}");
+    assert!(
+        (window.value - 1.0).abs() <= window.plus_minus,
+        "{findings}"
+    );
+    assert!(
+        findings.to_string().contains("refused requests count"),
+        "{findings}"
+    );
     assert_ne!(
         verdict(&findings),
         &ExpectedVerdict::Consistent,
@@ -309,6 +355,122 @@ fn without_a_limit_none_is_detected_and_the_expected_one_differs() {
     assert!(
         matches!(verdict(&findings), ExpectedVerdict::Differs(_)),
         "{findings}"
+    );
+}
+
+/// As express-rate-limit does, which advertises its window, from the first request.
+fn in_a_window(limit: u64, window: Duration, fields: bool) -> impl FnMut(Question) -> Answer {
+    let mut decide = fixed(&format!("{limit}/{}s", window.as_secs()));
+    let (mut ends, mut remaining) = (Duration::ZERO, 0);
+    move |question| {
+        let now = Duration::from_nanos(question.at_ns);
+        if now >= ends {
+            (ends, remaining) = (now + window, limit);
+        }
+        let admits = decide(question.at_ns);
+        remaining -= u64::from(admits);
+        let left = Duration::from_secs((ends - now).as_secs_f64().ceil() as u64);
+        let advertised = Advertised {
+            retry_after: (!admits).then_some(left),
+            remaining: Some(remaining),
+            more_after: Some(left),
+            limit: Some(limit),
+            window: Some(window),
+        };
+        match fields {
+            true => Answer {
+                advertised,
+                ..admits.into()
+            },
+            false => admits.into(),
+        }
+    }
+}
+
+fn look_for(seconds: u64, decide: impl FnMut(Question) -> Answer) -> Findings {
+    let budget = Budget {
+        time: Duration::from_secs(seconds),
+        ..Budget::default()
+    };
+    let mut subject = Simulated::new(decide).service(SERVICE, 3);
+    let Ok(findings) = Investigation::new()
+        .budget(budget)
+        .run(&mut subject, &mut |_| ());
+    findings
+}
+
+/// The number before ` s` after `allow `.
+fn time_it_takes(text: &str) -> u64 {
+    let (_, after) = text.rsplit_once("allow ").unwrap();
+    after.split(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_window_of_a_quarter_of_an_hour_is_not_known_after_one_look_but_in_the_time_that_is_named() {
+    let window = Duration::from_secs(900);
+    let findings = look_for(60, in_a_window(100, window, true));
+    assert_eq!(findings.detected.kind, DetectedKind::Unknown, "{findings}");
+    assert_eq!(findings.defects, [], "{findings}");
+    let text = findings.unresolved.unwrap();
+    for expected in [
+        "100 requests were admitted in 0.",
+        "a limit that takes long to refill",
+        "its header fields name 100 in 900 s: to test that, allow ",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+    let takes = time_it_takes(&text);
+    assert!((1_800..10_000).contains(&takes), "{text}");
+    let findings = look_for(takes, in_a_window(100, window, true));
+    let on_request = DetectedKind::FixedWindow(Alignment::FirstRequest);
+    assert_eq!(findings.detected.kind, on_request, "{findings}");
+    let length = findings.detected.window.unwrap();
+    assert!(
+        (length.value - 900.0).abs() <= length.plus_minus,
+        "{findings}"
+    );
+
+    let text = look_for(60, in_a_window(100, window, false))
+        .unresolved
+        .unwrap();
+    assert!(text.contains("a limit that takes long to refill"), "{text}");
+    assert!(!text.contains("header fields"), "{text}");
+}
+
+#[test]
+fn none_of_a_few_refused_is_not_no_limit_and_neither_is_less_than_the_fields_tell() {
+    let few = |requests, limit| {
+        let advertised = Advertised {
+            limit,
+            ..Advertised::default()
+        };
+        let admit = |_: Question| Answer {
+            advertised,
+            ..true.into()
+        };
+        let budget = Budget {
+            requests,
+            ..Budget::default()
+        };
+        let mut subject = Simulated::new(admit).service(SERVICE, 3);
+        let investigation = Investigation::new().budget(budget);
+        let Ok(findings) = investigation.run(&mut subject, &mut |_| ());
+        let is_free = findings.detected.kind == DetectedKind::Unlimited;
+        assert_eq!(is_free, findings.unresolved.is_none(), "{findings}");
+        findings.unresolved
+    };
+    let one = few(1, None).unwrap();
+    assert_eq!(
+        one,
+        "1 request was admitted, none refused; allow more requests"
+    );
+    assert!(few(200, None).is_some());
+    assert_eq!(few(2_000, None), None);
+    assert_eq!(few(2_000, Some(100)), None);
+    let told = few(2_000, Some(5_000)).unwrap();
+    assert!(
+        told.ends_with("; its header fields name a limit of 5000"),
+        "{told}"
     );
 }
 

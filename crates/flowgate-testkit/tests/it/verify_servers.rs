@@ -1,0 +1,203 @@
+//! Limiters as servers of others have them, behind a network with jitter and a server that stands still at times.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use flowgate_testkit::verify::servers::{Limit, holds, look, look_at};
+use flowgate_testkit::verify::{
+    Budget, Defect, DetectedKind, DetectedLimit, Findings, Investigation,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn within(seconds: u64) -> Investigation {
+    Investigation::new().budget(Budget {
+        time: Duration::from_secs(seconds),
+        ..Budget::default()
+    })
+}
+
+/// Rate per second, and burst.
+type Numbers = (f64, f64);
+
+fn is_it(limit: &DetectedLimit, (rate, burst): Numbers) -> bool {
+    holds(limit.rate, rate) && holds(limit.burst, burst)
+}
+
+/// A name, the seconds of a run, the limits, and their numbers.
+type Two = (&'static str, u64, fn() -> Limit, [Numbers; 2]);
+
+const TWO: [Two; 6] = [
+    (
+        "10/s; 100/min from the first request",
+        300,
+        || Limit::bucket(10, SECOND, 10).and(Limit::fixed(100, 60 * SECOND)),
+        [(10.0, 10.0), (100.0 / 60.0, 100.0)],
+    ),
+    (
+        "10/s; 100/min, both on the clock",
+        300,
+        || Limit::aligned(10, SECOND).and(Limit::aligned(100, 60 * SECOND)),
+        [(10.0, 10.0), (100.0 / 60.0, 100.0)],
+    ),
+    (
+        "nginx with two zones",
+        120,
+        || {
+            let slow = Limit::bucket(100, 60 * SECOND, 51);
+            Limit::bucket(10, SECOND, 21)
+                .and(slow)
+                .tick(Duration::from_millis(1))
+        },
+        [(10.0, 21.0), (100.0 / 60.0, 51.0)],
+    ),
+    (
+        "two buckets",
+        60,
+        || Limit::bucket(10, SECOND, 10).and(Limit::bucket(1, SECOND, 30)),
+        [(10.0, 10.0), (1.0, 30.0)],
+    ),
+    (
+        "a bucket and a window of 10 s",
+        60,
+        || Limit::bucket(100, SECOND, 20).and(Limit::fixed(500, 10 * SECOND)),
+        [(100.0, 20.0), (50.0, 500.0)],
+    ),
+    (
+        "two sliding windows",
+        60,
+        || Limit::sliding(10, SECOND).and(Limit::sliding(40, 10 * SECOND)),
+        [(10.0, 10.0), (4.0, 40.0)],
+    ),
+];
+
+#[test]
+fn two_limits_are_both_named_with_their_numbers() {
+    let mut wrong = Vec::new();
+    for (name, seconds, build, numbers) in TWO {
+        for seed in 0..2 {
+            let findings = look(build(), &within(seconds), seed);
+            let limits = &findings.detected.limits;
+            let are_named = limits.len() == 2
+                && limits
+                    .iter()
+                    .zip(numbers)
+                    .all(|(limit, it)| is_it(limit, it));
+            let is_right = findings.detected.kind == DetectedKind::TwoLimits && are_named;
+            if !is_right || !findings.defects.is_empty() {
+                wrong.push(format!("{name} {seed}: {findings}"));
+            }
+            // A client that does what the findings advise is never refused.
+            let safe = findings.safe_rate().expect("there is a limit");
+            let apart_ns = safe.period().as_nanos() as u64 / safe.count();
+            let mut limit = build();
+            let refused = (1..3_000).find(|n| !limit.admits(n * apart_ns));
+            assert_eq!(refused, None, "{name} {seed}, {safe}: {findings}");
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
+
+/// What two limits may be called if the time does not suffice to know both. Up to the second limit, there is only one.
+fn is_honest(findings: &Findings, second: f64) -> bool {
+    let is_undecided = matches!(
+        findings.detected.kind,
+        DetectedKind::Unknown | DetectedKind::TwoLimits
+    );
+    (is_undecided || findings.admitted as f64 <= second) && findings.defects.is_empty()
+}
+
+#[test]
+fn c1_two_limits_are_never_called_a_ban_or_a_collapse_however_short_the_time() {
+    let longer: [Two; 3] = [
+        (
+            "a day",
+            60,
+            || Limit::bucket(5, SECOND, 5).and(Limit::fixed(50, 86_400 * SECOND)),
+            [(5.0, 5.0), (0.0, 50.0)],
+        ),
+        (
+            "reached late",
+            60,
+            || Limit::bucket(10, SECOND, 10).and(Limit::fixed(300, 60 * SECOND)),
+            [(10.0, 10.0), (5.0, 300.0)],
+        ),
+        (
+            "two short windows",
+            60,
+            || Limit::fixed(10, SECOND).and(Limit::fixed(30, 10 * SECOND)),
+            [(10.0, 10.0), (3.0, 30.0)],
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (name, _, build, [_, (_, second)]) in TWO.into_iter().chain(longer) {
+        for seed in 0..2 {
+            let findings = look(build(), &within(25 + 35 * seed), seed);
+            if !is_honest(&findings, second) {
+                wrong.push(format!("{name} {seed}: {findings}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
+
+/// `BurstyRateLimiter` of rate-limiter-flexible: what a window refuses, a pool of a longer window may admit.
+#[test]
+fn c1_a_burst_pool_beside_a_window_is_not_called_a_ban() {
+    let mut wrong = Vec::new();
+    for seed in 0..2 {
+        let mut window = Limit::fixed(10, SECOND);
+        let mut pool = Limit::fixed(50, 10 * SECOND);
+        let findings = look_at(&within(60), seed, |question| {
+            (window.admits(question.at_ns) || pool.admits(question.at_ns)).into()
+        });
+        let is_accused = |defect: &Defect| {
+            matches!(
+                defect,
+                Defect::Ban { .. } | Defect::Collapse { .. } | Defect::NoRecovery { .. }
+            )
+        };
+        if findings.defects.iter().any(is_accused) {
+            wrong.push(format!("{seed}: {findings}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
+
+/// A sliding window in Redis that adds a request before it counts: what is refused keeps the window full.
+#[test]
+fn refused_requests_that_count_are_a_kind() {
+    let mut wrong = Vec::new();
+    for seed in 0..4 {
+        let mut asked = VecDeque::new();
+        let findings = look_at(&within(60), seed, |question| {
+            let since = question.at_ns.saturating_sub(2 * SECOND);
+            while asked.front().is_some_and(|at_ns| *at_ns <= since) {
+                asked.pop_front();
+            }
+            asked.push_back(question.at_ns);
+            (asked.len() <= 30).into()
+        });
+        let detected = &findings.detected;
+        let is_right = detected.kind == DetectedKind::CountsRefused
+            && detected.burst.is_some_and(|burst| holds(burst, 30.0))
+            && detected.window.is_some_and(|window| holds(window, 2.0));
+        if !is_right {
+            wrong.push(format!("{seed}: {findings}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn without_time_for_a_second_limit_it_is_said_what_is_known() {
+    let (_, _, build, _) = TWO[0];
+    let findings = look(build(), &within(60), 1);
+    let text = findings.unresolved.clone().unwrap_or_default();
+    assert!(
+        text.starts_with("100 requests were admitted in 9."),
+        "{text}"
+    );
+    assert!(text.contains("a second, slower limit or a ban"), "{text}");
+    assert_eq!(findings.detected.kind, DetectedKind::Unknown, "{findings}");
+}

@@ -1,0 +1,82 @@
+//! Is there a second, slower limit? Waits until something is admitted again, then sends less than the first limit admits.
+
+use crate::inquiry::{Inquiry, count};
+use crate::{Phase, ProbeOutcome, ProbeSubject};
+
+/// Number of parts of a gentle stream.
+const PARTS: u64 = 6;
+
+/// A second limit that admitted `n` requests before would refuse some of this many times as many.
+const MORE: f64 = 1.3;
+
+/// A part of a gentle stream of which less than this share is admitted is refused by something else.
+const ADMITTED: f64 = 0.7;
+
+/// Sends requests at ever longer distances, the first after `first_ns`, until one is admitted. The distance is the share
+/// `rarer` of the time so far. Returns whether one was admitted.
+pub(crate) fn wait_for_admission<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    first_ns: f64,
+    rarer: f64,
+    until_ns: u64,
+) -> Result<bool, S::Error> {
+    let from_ns = inquiry.now_ns();
+    let mut at = from_ns as f64 + first_ns;
+    while at < until_ns as f64 {
+        let answers = inquiry.ask_at(Phase::Saturate, &[at], 1, 0)?;
+        let Some(answer) = answers.first() else { break };
+        if answer.outcome == ProbeOutcome::Admitted {
+            return Ok(true);
+        }
+        let now_ns = inquiry.now_ns();
+        at = now_ns as f64 + (now_ns - from_ns) as f64 * rarer;
+    }
+    Ok(false)
+}
+
+/// What a stream below the rate of the first limit showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gentle {
+    /// All was admitted, and more than a second limit would have admitted.
+    Admitted,
+    /// Something else refused.
+    Refused,
+    /// There was too little time.
+    Cut,
+}
+
+/// Sends `rate` per nanosecond, until it is refused or more than `n` requests were admitted.
+pub(crate) fn gently<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    rate: f64,
+    n: u64,
+    until_ns: u64,
+) -> Result<Gentle, S::Error> {
+    let part = (n / PARTS).clamp(5, 60);
+    let enough = (n as f64 * MORE) as u64 + 5;
+    let connections = inquiry.connections_for(2.0 * rate);
+    let (mut admitted, mut slowed) = (0, 0);
+    while admitted <= enough {
+        let at = inquiry.now_ns() as f64;
+        let times: Vec<f64> = (1..=part).map(|k| at + k as f64 / rate).collect();
+        if times.last().is_some_and(|last| *last >= until_ns as f64) {
+            return Ok(Gentle::Cut);
+        }
+        let answers = inquiry.ask_at(Phase::Steady, &times, connections, 0)?;
+        if (answers.len() as u64) < part {
+            return Ok(Gentle::Cut);
+        }
+        let fits = count(answers, ProbeOutcome::Admitted);
+        admitted += fits;
+        slowed += u32::from((fits as f64) < ADMITTED * part as f64);
+        // Twice, so that the second limit is seen for a while.
+        if fits == 0 || slowed == 2 {
+            return Ok(Gentle::Refused);
+        }
+    }
+    Ok(if slowed == 0 {
+        Gentle::Admitted
+    } else {
+        Gentle::Refused
+    })
+}
