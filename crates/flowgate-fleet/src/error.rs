@@ -47,6 +47,8 @@ pub enum FleetError {
         /// The share's denominator.
         nodes: u32,
     },
+    /// The export of a store cannot be read.
+    Export,
     /// No limiter can keep the share of a process.
     Quota(Box<QuotaError>),
     /// No table can keep the shares of this many keys.
@@ -123,6 +125,7 @@ impl fmt::Display for FleetError {
             Self::Share { of, nodes } => {
                 write!(f, "a share is between 1/N and 1, not {of}/{nodes}")
             }
+            Self::Export => f.write_str("the export is damaged, or of another version"),
             Self::Quota(error) => write!(f, "the share of a process: {error}"),
             Self::Keys(error) => write!(f, "the shares of the keys: {error}"),
             Self::Overshoot { least } => write!(

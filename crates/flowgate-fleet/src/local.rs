@@ -1,13 +1,13 @@
-use crate::FleetBuilder;
 use crate::bucket::Bucket;
 use crate::call::{Call, Failure, Reply, Request};
 use crate::kept::{Foreign, Kept};
 use crate::record::Record;
 use crate::redis::{Answer, Unanswered, foreign};
+use crate::{FleetBuilder, FleetError};
 use flowgate::{Clock, Timestamp};
 use redis::{ErrorKind, RedisResult};
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const FEW: usize = 1_000;
 /// A store that is full is looked through for paid debts this often.
 const LOOKED_THROUGH_US: u64 = 1_000_000;
+
+/// The first line of an export, and the last one.
+const EXPORT: &str = "flowgate local store 1\n";
+const END: &str = "end\n";
 
 /// A store in this process, for a decision server and for tests of outages.
 ///
@@ -110,6 +114,57 @@ impl LocalStore {
         self
     }
 
+    /// Returns the records of limits that are not full, for [`import`](Self::import).
+    ///
+    /// They take about 100 bytes each. No name of a limit or a key is among them. Calls that are carried out meanwhile may be missing.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_fleet::LocalStore;
+    ///
+    /// let time = ManualClock::new();
+    /// let store = LocalStore::new(&time);
+    /// let api = store.fleet().nodes(1).open()?.limit("api", "2/day".parse()?).build()?;
+    /// api.ask().n(2).block()?;
+    ///
+    /// let restarted = LocalStore::new(&time).import(&store.export())?;
+    /// let api = restarted.fleet().nodes(1).open()?.limit("api", "2/day".parse()?).build()?;
+    /// assert!(api.ask().block().is_err());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn export(&self) -> String {
+        let now_us = self.now_us();
+        let mut text = EXPORT.to_owned();
+        for (record, kept) in &self.records().kept {
+            if !kept.is_paid(now_us) {
+                let ([high, low], limit) = (record.key(), record.limit());
+                let _ = writeln!(text, "{high:016x} {low:016x} {limit:016x} {kept}");
+            }
+        }
+        text.push_str(END);
+        text
+    }
+
+    /// Adds the records that another store has exported. What was taken stays taken.
+    ///
+    /// Records have the other store's time. So both stores are [aligned](Self::align_to_wall), or have the same clock. The time between the
+    /// export and now counts as passed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`FleetError::Export`] if `export` is damaged, or of another version.
+    pub fn import(self, export: &str) -> Result<Self, FleetError> {
+        let lines = export.strip_prefix(EXPORT);
+        let lines = lines.and_then(|lines| lines.strip_suffix(END));
+        let kept = lines.and_then(|lines| lines.lines().map(line).collect::<Option<Vec<_>>>());
+        self.records().kept.extend(kept.ok_or(FleetError::Export)?);
+        Ok(self)
+    }
+
+    fn now_us(&self) -> u64 {
+        self.clock.now().as_nanos() / 1_000 + self.origin.as_micros() as u64
+    }
+
     /// Returns a builder for a fleet whose limits are kept in this store.
     ///
     /// Each fleet stands for one process.
@@ -156,7 +211,7 @@ impl LocalStore {
 
     /// Carries out a request. Returns a reply for each record.
     pub(crate) fn answer(&self, request: &Request) -> Answer {
-        let now_us = self.clock.now().as_nanos() / 1_000 + self.origin.as_micros() as u64;
+        let now_us = self.now_us();
         let mut records = self.records();
         if !records.has_room(request, now_us, self.most_records) {
             let why = format!("it keeps {} records, and no more", self.most_records);
@@ -189,6 +244,14 @@ impl LocalStore {
             }
         }
     }
+}
+
+/// Reads a record of an export.
+fn line(line: &str) -> Option<(Record, Kept)> {
+    let mut words = line.splitn(4, ' ');
+    let mut hash = || u64::from_str_radix(words.next()?, 16).ok();
+    let (key, limit) = ([hash()?, hash()?], hash()?);
+    Some((Record::from_parts(key, limit), Kept::parse(words.next()?)?))
 }
 
 /// The store's refusal of a request, because of a record of another kind.
@@ -313,5 +376,52 @@ mod tests {
         assert!(local.answer(&Request::Take(look)).is_ok());
         time.advance(Duration::from_secs(1));
         assert_eq!(take(2), Ok(1));
+    }
+    #[test]
+    fn c1_what_was_taken_stays_taken_in_another_store() {
+        let time = ManualClock::new();
+        let [bucket, window] = ["2/h", "2/day"].map(|quota| quota.parse().expect("a quota"));
+        let limits = |store: &LocalStore| {
+            let fleet = store.fleet().nodes(1).open().expect("a fleet");
+            let bucket = fleet.keyed("bucket", bucket).build().expect("a bucket");
+            let windows = fleet.keyed_window("window", window).build();
+            [bucket, windows.expect("a window")]
+        };
+        let before = LocalStore::new(&time);
+        for limit in limits(&before) {
+            assert!(limit.ask("alice").n(2).block().is_ok());
+            assert!(limit.ask("bob").block().is_ok());
+        }
+        time.advance(Duration::from_secs(1));
+        let after = LocalStore::new(&time).import(&before.export());
+        let after = after.expect("it is whole");
+        for limit in limits(&after) {
+            assert!(limit.ask("alice").block().is_err());
+            assert!(limit.ask("bob").n(2).block().is_err());
+            assert!(limit.ask("bob").block().is_ok());
+            assert!(limit.ask("carol").n(2).block().is_ok());
+        }
+        // The time in between counts.
+        time.advance(Duration::from_secs(86_400));
+        let later = LocalStore::new(&time).import(&after.export());
+        assert!(later.expect("it is whole").records().kept.is_empty());
+    }
+
+    #[test]
+    fn an_export_that_is_not_whole_is_refused() {
+        let store = LocalStore::new(ManualClock::new());
+        let fleet = store.fleet().nodes(1).open().expect("a fleet");
+        let limit = fleet.limit("api", "2/day".parse().expect("a quota"));
+        let limit = limit.build().expect("a limit");
+        assert!(limit.ask().block().is_ok());
+        let export = store.export();
+        let read = |text: &str| LocalStore::new(ManualClock::new()).import(text);
+        assert!(read(&export).is_ok());
+        for length in 0..export.len() {
+            assert!(read(&export[..length]).is_err(), "{length}");
+        }
+        for (from, to) in [("store 1", "store 2"), (" ", ""), (":", "x")] {
+            assert!(read(&export.replace(from, to)).is_err(), "{from}");
+        }
     }
 }

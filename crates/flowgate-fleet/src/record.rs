@@ -39,19 +39,16 @@ impl Record {
     }
 
     /// Returns a record from its parts, as another process has named it.
-    #[cfg(feature = "server")]
     pub(crate) fn from_parts(key: [u64; 2], limit: u64) -> Self {
         Self { key, limit }
     }
 
     /// Returns the hash of the names of the limit and the key.
-    #[cfg(feature = "server")]
     pub(crate) fn key(self) -> [u64; 2] {
         self.key
     }
 
     /// Returns the hash of the limit's name.
-    #[cfg(feature = "server")]
     pub(crate) fn limit(self) -> u64 {
         self.limit
     }

@@ -130,7 +130,7 @@ pub(crate) struct Decide {
     store: Store,
 
     /// Write what was taken to this file at the end, and begin with it
-    #[arg(long, value_name = "FILE", conflicts_with = "store")]
+    #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
     /// Answer only clients that send the first line of this file: AUTH, or a bearer token
@@ -194,13 +194,19 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     for note in config.notes() {
         log.complain(note);
     }
-    let (time, fleet) = (DecisionTime::system(), arguments.store.open()?);
+    let time = DecisionTime::system();
     let state = match &arguments.state {
+        Some(_) if !arguments.store.is_in_this_process() => {
+            return Err(Refusal::usage(
+                "--state is for limits of this process, and the store keeps what was taken: remove --state, or write --store local",
+            ));
+        }
         Some(file) => state::read(file)?,
         None => None,
     };
-    let limits = match (&fleet, &state) {
-        (Some(fleet), _) => DecideLimits::in_store(&config, &time, fleet),
+    let store = arguments.store.open(state.as_deref())?;
+    let limits = match (&store, &state) {
+        (Some(store), _) => DecideLimits::in_store(&config, &time, &store.fleet),
         (None, Some(state)) => DecideLimits::restored(&config, &time, state),
         (None, None) => DecideLimits::new(&config, &time),
     };
@@ -291,8 +297,8 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     runtime
         .block_on(async {
             reloads.begin()?;
-            if let Some(fleet) = fleet {
-                tokio::spawn(store::complain_if_away(fleet, log.clone()));
+            if let Some(store) = &store {
+                tokio::spawn(store::complain_if_away(store.fleet.clone(), log.clone()));
             }
             let doors = opened.join(", ");
             log.say(&format!(
@@ -307,7 +313,9 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     if let Some(file) = &arguments.state {
         // Nothing is decided any more.
         runtime.shutdown_timeout(Duration::from_secs(1));
-        state::write(file, &reloader.state())?;
+        let local = store.as_ref().and_then(|store| store.local.as_ref());
+        let state = local.map_or_else(|| reloader.state(), |local| local.export().into());
+        state::write(file, &state)?;
     }
     Ok(())
 }

@@ -659,3 +659,47 @@ fn c1_a_planned_restart_goes_on_with_what_was_taken() {
         "flowgate: the state: damaged, or of another version; remove it to begin with full limits\n"
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn c1_a_planned_restart_goes_on_with_what_was_lent() {
+    let file = Limits::new("restart-local", GOOD);
+    let state = Limits::new("restart-local-state", "");
+    fs::remove_file(&state.0).unwrap();
+    let options = ["--store", "local", "--state", state.path()];
+    let server = Server::with(&file.0, &options);
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:2\r\n"));
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:1\r\n"));
+    assert_eq!(end(server), Some(0));
+    let server = Server::with(&file.0, &options);
+    assert!(!state.0.exists(), "a state is used once");
+    assert!(server.ask().starts_with("*5\r\n:0\r\n:3\r\n:0\r\n"));
+    assert!(server.ask().starts_with("*5\r\n:1\r\n:3\r\n:0\r\n"));
+    drop(server);
+
+    fs::write(&state.0, "damaged").unwrap();
+    let check = ["decide", file.path(), "--check"];
+    let (code, _, error) = run(&[&check[..], &options[..]].concat());
+    assert_eq!(code, 1);
+    assert!(error.starts_with("flowgate: the state: damaged"), "{error}");
+}
+
+#[test]
+fn options_that_mean_nothing_for_a_store_are_refused() {
+    let file = Limits::new("meaningless", GOOD);
+    for (options, expected) in [
+        (
+            ["--store", "local", "--nodes", "2"],
+            "--nodes is for a store that several servers share",
+        ),
+        (
+            ["--store", "redis://127.0.0.1:1", "--state", "none"],
+            "--state is for limits of this process",
+        ),
+    ] {
+        let check = ["decide", file.path(), "--check"];
+        let (code, _, error) = run(&[&check[..], &options[..]].concat());
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use flowgate::Clock;
-use flowgate_fleet::{Fleet, FleetError, LocalStore};
+use flowgate_fleet::{Fleet, FleetBuilder, FleetError, LocalStore};
 use tokio::time::timeout;
 
 use super::log::Log;
@@ -43,19 +43,37 @@ pub(super) struct Store {
     nodes: Option<u32>,
 }
 
+/// A store that is open.
+pub(super) struct Opened {
+    pub(super) fleet: Fleet,
+    /// `--store local`
+    pub(super) local: Option<LocalStore>,
+}
+
+impl Opened {
+    fn new(builder: FleetBuilder, local: Option<LocalStore>) -> Result<Option<Opened>, Refusal> {
+        let fleet = builder.open().map_err(wrong)?;
+        Ok(Some(Opened { fleet, local }))
+    }
+}
+
 impl Store {
-    /// Begins to connect. `None` if the limits are in memory.
-    pub(super) fn open(&self) -> Result<Option<Fleet>, Refusal> {
+    /// Returns whether what was taken ends with this process, unless a file keeps it.
+    pub(super) fn is_in_this_process(&self) -> bool {
+        self.store.is_empty() || self.is_local()
+    }
+
+    fn is_local(&self) -> bool {
+        matches!(&*self.store, [local] if local == "local")
+    }
+
+    /// Begins to connect. `None` if the limits are in memory. A store in this process goes on with `state`.
+    pub(super) fn open(&self, state: Option<&[u8]>) -> Result<Option<Opened>, Refusal> {
         let builder = match (&*self.store, &self.sentinel, self.cluster) {
             ([], ..) => return Ok(None),
             (sentinels, Some(primary), _) => Fleet::sentinel(sentinels, primary),
             (servers, None, true) => Fleet::cluster(servers),
-            ([local], None, false) if local == "local" => {
-                let store = LocalStore::new(Clock::system()).align_to_wall();
-                // No server shares it: this one has the whole of each limit.
-                let builder = store.capacity(RECORDS).fleet().nodes(1);
-                return builder.open().map(Some).map_err(wrong);
-            }
+            (_, None, false) if self.is_local() => return self.open_local(state),
             ([url], None, false) if is_server(url) => Fleet::server(url),
             ([url], None, false) => Fleet::redis(url),
             _ => {
@@ -69,7 +87,28 @@ impl Store {
             Some(nodes) => builder.nodes(nodes),
             None => builder,
         };
-        builder.open().map(Some).map_err(wrong)
+        Opened::new(builder, None)
+    }
+
+    fn open_local(&self, state: Option<&[u8]>) -> Result<Option<Opened>, Refusal> {
+        if self.nodes.is_some() {
+            return Err(Refusal::usage(
+                "--nodes is for a store that several servers share: remove it, or write --store redis://HOST",
+            ));
+        }
+        let mut store = LocalStore::new(Clock::system()).align_to_wall();
+        store = store.capacity(RECORDS);
+        if let Some(state) = state {
+            let damaged = || {
+                Refusal::could_not_run(
+                    "the state: damaged, of another version, or of a server without --store local; remove it to begin with full limits",
+                )
+            };
+            let text = str::from_utf8(state).map_err(|_| damaged())?;
+            store = store.import(text).map_err(|_| damaged())?;
+        }
+        // No server shares it: this one has the whole of each limit.
+        Opened::new(store.fleet().nodes(1), Some(store))
     }
 }
 

@@ -4,6 +4,7 @@
 mod engine;
 #[expect(dead_code, reason = "the tests of flowgate-fleet use all of it")]
 mod load;
+mod warnings;
 
 use crate::rpc::Client;
 use crate::support::{Running, answer};
@@ -329,6 +330,26 @@ fn a_token_lets_in() {
         until("it is let in", || is_down(&fleet));
     }
     ready(&open(format!("http://:s%2Fcret@{address}")));
+}
+
+#[test]
+fn a_wrong_token_is_told_once_with_what_to_write() {
+    warnings::listen();
+    let server = Server::with(|server| server.secret("s/cret"));
+    let address = server.running.grpc;
+    let fleet = Fleet::server(&format!("http://:other@{address}"));
+    let fleet = fleet.unwrap().nodes(1).open().unwrap();
+    let limit = fleet.keyed("api.user", "4/day".parse().unwrap());
+    let limit = limit.when_cut_off(CutOff::Deny).build().unwrap();
+    let told = || warnings::with(&format!("{address} "));
+    until("it is told", || !told().is_empty());
+    // It is an outage, and not a refusal.
+    assert!(limit.ask("alice").block().unwrap_err().is_outage());
+    let [line] = &told()[..] else {
+        panic!("{:?}", told());
+    };
+    let what = "it asks for a token: write http://:TOKEN@HOST:PORT";
+    assert!(line.contains(what) && !line.contains("other"), "{line}");
 }
 
 /// The reason is told to operators, so a server whose own store is away does not count as one that is there.
