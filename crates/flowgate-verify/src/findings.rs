@@ -39,6 +39,8 @@ pub struct Findings {
     pub detected: DetectedAlgorithm,
     /// Findings so far, and what would resolve the rest, if no algorithm was detected.
     pub unresolved: Option<String>,
+    /// Admitted and refused requests over time, in up to 120 slots of equal length.
+    pub slots: Vec<TimeSlot>,
     /// Most requests admitted in an interval, by its length, in increasing order.
     pub envelope: Vec<EnvelopePoint>,
     /// Interval in which the most was admitted, relative to the limit.
@@ -221,6 +223,19 @@ pub enum Alignment {
     FirstRequest,
     /// Windows follow each other without gaps, whether or not requests arrive.
     Clock,
+}
+
+/// Admitted and refused requests of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TimeSlot {
+    /// Start of the slot, in seconds since the investigation began.
+    pub at: f64,
+    /// Length of the slot, in seconds.
+    pub seconds: f64,
+    /// Number of requests sent in the slot and admitted.
+    pub admitted: u64,
+    /// Number of requests sent in the slot and refused.
+    pub refused: u64,
 }
 
 /// Point of an envelope.

@@ -12,6 +12,7 @@ use crate::forecast::{Forecast, forecast};
 use crate::identify::identify;
 use crate::inquiry::{Inquiry, count};
 use crate::phases::{headers, keys, keys_of_queue, nodes, race, tell};
+use crate::slots::slots;
 use crate::unresolved::{Known, unresolved};
 use crate::{
     AdvertisedQuota, Budget, DetectedKind, ExpectedLimit, Findings, HeaderAccuracy, Judgement,
@@ -230,6 +231,7 @@ impl Investigation {
         Ok(Findings {
             detected,
             unresolved,
+            slots: slots(record, inquiry.began_ns(), inquiry.now_ns()),
             envelope: envelope(&evidence),
             worst,
             steady: found.steady,

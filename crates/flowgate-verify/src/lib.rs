@@ -42,6 +42,7 @@ mod progress;
 mod search;
 mod second;
 mod simulated;
+mod slots;
 mod subject;
 mod text;
 mod unexplained_group;
@@ -52,7 +53,7 @@ pub use expected::{ExpectedKind, ExpectedLimit, ExpectedLimitError};
 pub use findings::{
     AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, DetectedLimit,
     EnvelopePoint, Estimate, ExpectedVerdict, Findings, HeaderAccuracy, Judgement, KeyIsolation,
-    Steady, Worst,
+    Steady, TimeSlot, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;

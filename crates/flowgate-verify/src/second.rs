@@ -31,9 +31,10 @@ const CYCLES: u32 = 3;
 const MARGIN: u64 = 2;
 const MARGIN_SHARE: f64 = 0.002;
 
-/// Two limits have four numbers. So many responses must be explained by them...
+/// Number of responses that two limits must explain, as they have four numbers.
 const FEWEST: u64 = 100;
-/// ...and so many refusals by the second alone.
+
+/// Number of refusals that the second limit alone must explain.
 const REFUSALS: u64 = 5;
 
 /// The second limit has less than this share of the first one's rate.

@@ -323,38 +323,42 @@ pub(crate) fn four_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Writes a line with a label.
-fn line(f: &mut fmt::Formatter<'_>, name: &str, what: &dyn fmt::Display) -> fmt::Result {
-    writeln!(f, "  {name:<15} {what}")
-}
-
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Findings {
+    /// Returns the lines of the report, each with its label.
+    ///
+    /// The label is empty if a line continues the one before.
+    ///
+    /// ```
+    /// use flowgate_verify::{Investigation, Simulated};
+    ///
+    /// let Ok(findings) = Investigation::new().run(&mut Simulated::new(|_| true.into()), &mut |_| ());
+    /// assert_eq!(findings.lines()[0], ("algorithm", "no limit".to_owned()));
+    /// ```
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
         let detected = self.detected.to_string();
         match &self.expected {
             Some(judged) => {
                 let text = format!("{detected:<55} expected limit: {}", judged.verdict);
-                line(f, "algorithm", &text)?;
+                lines.push(("algorithm", text));
                 let reasons = match &judged.verdict {
                     ExpectedVerdict::Consistent => &[][..],
                     ExpectedVerdict::Differs(reasons) => reasons,
                     ExpectedVerdict::Undecided(reason) => std::slice::from_ref(reason),
                 };
-                for reason in reasons {
-                    line(f, "", &format!("expected {}, but {reason}", judged.limit))?;
-                }
+                let reasons = reasons.iter();
+                lines.extend(
+                    reasons.map(|why| ("", format!("expected {}, but {why}", judged.limit))),
+                );
             }
-            None => line(f, "algorithm", &detected)?,
+            None => lines.push(("algorithm", detected)),
         }
         if let Some(unresolved) = &self.unresolved {
-            line(f, "so far", unresolved)?;
+            lines.push(("so far", unresolved.clone()));
         }
         if self.detected.kind == DetectedKind::CountsRefused {
-            line(
-                f,
-                "",
-                &"refused requests count: a client that keeps retrying never gets in",
-            )?;
+            let text = "refused requests count: a client that keeps retrying never gets in";
+            lines.push(("", text.to_owned()));
         }
         if self.detected.kind == DetectedKind::Unlimited
             && let Some(most) = self.envelope.iter().max_by_key(|point| point.admitted)
@@ -364,10 +368,10 @@ impl fmt::Display for Findings {
                 "nothing was refused up to {rate:.0}/s, {} in all",
                 most.admitted
             );
-            line(f, "", &text)?;
+            lines.push(("", text));
         }
         if let Some(worst) = &self.worst {
-            line(f, "worst interval", worst)?;
+            lines.push(("worst interval", worst.to_string()));
         }
         for stream in &self.steady {
             let text = format!(
@@ -375,25 +379,34 @@ impl fmt::Display for Findings {
                 four_digits(stream.offered),
                 four_digits(stream.admitted)
             );
-            line(f, "steady", &text)?;
+            lines.push(("steady", text));
         }
         if self.headers.refusals > 0 {
-            line(f, "Retry-After", &self.headers)?;
+            lines.push(("Retry-After", self.headers.to_string()));
         }
         if let Some(limit) = &self.headers.advertised {
-            line(f, "advertised", limit)?;
+            lines.push(("advertised", limit.to_string()));
         }
         if let Some(keys) = &self.keys {
-            line(f, "keys", keys)?;
+            lines.push(("keys", keys.to_string()));
         }
         for defect in &self.defects {
-            line(f, "defect", defect)?;
+            lines.push(("defect", defect.to_string()));
         }
         if let Some(rate) = self.safe_rate() {
             let text = format!("{rate} at constant intervals: flowgate load --at-most {rate}");
-            line(f, "safe rate", &text)?;
+            lines.push(("safe rate", text));
             let text = format!("ClientLayer::new(LeakyBucket::new(\"{rate}\".parse()?))");
-            line(f, "", &text)?;
+            lines.push(("", text));
+        }
+        lines
+    }
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (label, text) in self.lines() {
+            writeln!(f, "  {label:<15} {text}")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What is known so far if no algorithm was detected, and what it would take to know more.
+//! The findings so far if no algorithm was detected, and what would resolve the rest.
 
 use std::time::Duration;
 

@@ -212,7 +212,7 @@ fn each_fault_is_named() {
             "early-retry-after",
             0,
         ),
-        ("token 100/s burst 20", "ban=50", "ban", 3),
+        ("token 100/s burst 20", "ban=50", "no-recovery", 3),
         ("token 100/s burst 20", "error=1%", "failures", 0),
         ("token 100/s burst 20", "drop=1%", "failures", 0),
     ];

@@ -67,6 +67,8 @@ fn the_page_says_what_was_found_and_is_not_long() {
         "DIFFERS",
         "it is <another>",
         "expected limit: 100/s burst 20",
+        "Admitted and refused over time",
+        "flowgate load --at-most 98/s",
     ] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -77,7 +79,7 @@ fn the_page_says_what_was_found_and_is_not_long() {
                 .is_some_and(|class| class.starts_with("chart"))
         })
         .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "svg")));
-    assert_eq!(charts.count(), 2);
+    assert_eq!(charts.count(), 3);
     assert!(page.contains("<title>5020 in "), "the last dot is there");
     assert!(!page.contains("<script") && !page.contains("src="));
 }
@@ -86,6 +88,7 @@ fn the_page_says_what_was_found_and_is_not_long() {
 fn a_page_of_nothing_and_of_odd_numbers_is_well_formed() {
     let mut nothing = findings();
     nothing.envelope.clear();
+    nothing.slots.clear();
     nothing.steady.clear();
     nothing.expected = None;
     nothing.detected.rate = None;

@@ -18,7 +18,7 @@ trait Rule {
     fn count(&mut self, at_ns: u64);
 }
 
-/// Limiter of a server: decides one request after the other, at times that do not go back.
+/// Limiter of a server. It decides one request after the other, at times that do not go back.
 ///
 /// ```
 /// use flowgate_testkit::verify::servers::Limit;
@@ -93,7 +93,7 @@ impl Limit {
         })
     }
 
-    /// Both apply: a request is admitted if both admit it, and only then counts in both.
+    /// Adds limits that also apply. A request is admitted if all admit it, and only then counts.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.rules.extend(other.rules);
@@ -239,7 +239,7 @@ impl Rule for TwoCounters {
     }
 }
 
-/// What is between a client and a limiter: responses that take longer, and a process that stands still.
+/// Network between a client and a limiter, and the process of the limiter.
 ///
 /// Most responses are 20 to 200 µs late. One in 100 takes up to 5 ms. The server stands still for 2 to 60 ms, every 3 s on
 /// average: it then decides late.
@@ -287,7 +287,7 @@ pub fn holds(estimate: Estimate, truth: f64) -> bool {
     (estimate.value - truth).abs() <= estimate.plus_minus + half_a_digit
 }
 
-/// Longest time that a request and its response are on their way.
+/// Longest time from a request to its response, without jitter.
 const TRANSIT: Duration = Duration::from_micros(400);
 
 /// Investigations start before this time.

@@ -5,7 +5,7 @@ use std::fmt;
 use flowgate_chart::{
     Axis, Chart, Escaped, Figure, Key, Layer, Look, Point, Unit, keys, significant,
 };
-use flowgate_verify::{DetectedKind, ExpectedVerdict, Findings, Steady};
+use flowgate_verify::{DetectedKind, ExpectedVerdict, Findings, Steady, TimeSlot};
 
 use super::document;
 use crate::target::Target;
@@ -23,7 +23,8 @@ const NANOS: f64 = 1e9;
 /// The page is a single file that loads nothing and runs no script. It contains, from the top:
 ///
 /// - the detected algorithm, and whether it matches the expected limit
-/// - the text report
+/// - the report as a table
+/// - what was admitted and refused over time, with the detected rate
 /// - the *envelope*: the most requests admitted in any interval, by its length, with the allowed number
 /// - the admitted rate of steady streams
 ///
@@ -49,9 +50,10 @@ pub fn limiter_page(target: &Target, findings: &Findings) -> String {
     let content = format!(
         "<header>\n<p class=\"product\">flowgate verify</p>\n<h1>{}</h1>\n</header>\n\
         <div class=\"verdicts\">\n{}</div>\n\
-        <div class=\"figures\">\n{}{}</div>\n",
+        <div class=\"figures\">\n{}{}{}</div>\n",
         Escaped(&target),
         Judged(findings),
+        over_time(findings),
         envelope(findings),
         steady(&findings.steady),
     );
@@ -96,16 +98,72 @@ impl fmt::Display for Judged<'_> {
                 ExpectedVerdict::Consistent => {}
             }
         }
+        f.write_str("<div class=\"scroll\"><table class=\"lines\"><tbody>\n")?;
+        for (label, text) in findings.lines() {
+            writeln!(
+                f,
+                "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+                Escaped(label),
+                Escaped(&text)
+            )?;
+        }
         writeln!(
             f,
-            "<pre class=\"scroll\">{}</pre>\n<p class=\"limits\">{} requests in {} s: {} admitted, {} failed</p>\n</article>",
-            Escaped(&findings.to_string()),
+            "</tbody></table></div>\n<p class=\"limits\">{} requests in {} s: {} admitted, {} failed</p>\n</article>",
             findings.requests,
             significant(findings.seconds, 3),
             findings.admitted,
             findings.failed,
         )
     }
+}
+
+/// What was admitted and offered over time, with the detected rate.
+fn over_time(findings: &Findings) -> Figure {
+    let slots = &findings.slots;
+    let end = slots.last().map_or(1.0, |slot| slot.at + slot.seconds);
+    let rates = |count: fn(&TimeSlot) -> u64| -> Vec<Point> {
+        let points = slots.iter().map(|slot| {
+            let text = format!(
+                "{} admitted, {} refused from {} s on",
+                slot.admitted,
+                slot.refused,
+                significant(slot.at, 3)
+            );
+            Point::new(slot.at, count(slot) as f64 / slot.seconds).text(text)
+        });
+        points.collect()
+    };
+    let offered = rates(|slot| slot.admitted + slot.refused);
+    let x = Axis::time(end);
+    let y = Axis::from_zero(Unit::Rate, offered.iter().map(Point::y));
+    let mut layers = vec![
+        Layer::area("refused", Look::GRAY, [offered]).stepped(),
+        Layer::line("admitted", Look::BLUE, [rates(|slot| slot.admitted)]).stepped(),
+    ];
+    let mut lines = vec![(Look::BLUE, "admitted")];
+    if let Some(detected) = Allowed::of_detected(findings) {
+        let level = [0.0, end].map(|at| Point::new(at, detected.per_second));
+        layers.push(Layer::line("detected rate", Look::GREEN, [level.to_vec()]));
+        lines.push((Look::GREEN, "detected rate"));
+    }
+    let mut chart = Chart::new("course", "Admitted and refused over time", x, y)
+        .names("time since the start", "per second")
+        .empty_text("no requests were sent");
+    if !slots.is_empty() {
+        chart = chart.layers(layers);
+    }
+    Figure::new(
+        "Over time: admitted and refused",
+        "Requests per second, in slots of equal length. The gray area above the line was refused. Bursts are above the \
+            detected rate.",
+    )
+    .keys(format!(
+        "{} {}",
+        keys(lines.into_iter()),
+        Key::area(Look::GRAY, "refused")
+    ))
+    .charts([chart])
 }
 
 /// The most requests admitted in any interval, with the allowed number.
@@ -215,6 +273,10 @@ impl Allowed {
                 per_second: quota.count() as f64 / quota.period().as_secs_f64(),
             });
         }
+        Self::of_detected(findings)
+    }
+
+    fn of_detected(findings: &Findings) -> Option<Allowed> {
         let detected = &findings.detected;
         match detected.kind {
             DetectedKind::Unlimited | DetectedKind::Unknown => None,
