@@ -15,19 +15,41 @@ use flowgate_sim::{
 
 use crate::{DEADLINE, Measured, WORKERS};
 
-/// What the simulator predicts for these requests and service times.
+/// How often the simulator draws the service times.
+const DRAWS: u32 = 20;
+
+/// What the simulator predicts for these requests and service times: the mean of several runs.
 pub fn of(
     schedule: &Schedule,
-    seed: u64,
     slowdown: f64,
     duration: Duration,
     services: Vec<Duration>,
 ) -> Measured {
-    let traffic = Traffic::new("all", Arrivals::Scheduled(schedule.clone())).deadline(DEADLINE);
     let service = Distribution::empirical(services);
+    let runs = (0..DRAWS).map(|seed| run(schedule, seed.into(), slowdown, duration, &service));
+    let runs: Vec<Measured> = runs.collect();
+    let mean =
+        |number: fn(&Measured) -> f64| runs.iter().map(number).sum::<f64>() / f64::from(DRAWS);
+    Measured {
+        goodput: mean(|run| run.goodput),
+        mean_ms: mean(|run| run.mean_ms),
+        p99_ms: mean(|run| run.p99_ms),
+        refused: mean(|run| run.refused),
+        limit: mean(|run| run.limit),
+    }
+}
+
+fn run(
+    schedule: &Schedule,
+    seed: u64,
+    slowdown: f64,
+    duration: Duration,
+    service: &Distribution,
+) -> Measured {
+    let traffic = Traffic::new("all", Arrivals::Scheduled(schedule.clone())).deadline(DEADLINE);
     let mut simulation = Simulation::new(seed, duration)
         .traffic(traffic)
-        .server(Server::new(WORKERS, service));
+        .server(Server::new(WORKERS, service.clone()));
     if slowdown > 1.0 {
         let third = duration / 3;
         simulation = simulation.fault(Fault::new(FaultKind::Service(slowdown), third, third));

@@ -115,9 +115,9 @@ impl Traffic {
         self
     }
 
-    /// Sets how many tokens of a rate limiter, or slots of a concurrency limit, each request takes (default: 1).
+    /// Sets how many tokens or slots each request takes (default: 1).
     ///
-    /// Recorded requests have their own costs.
+    /// Rate limiters have tokens, and concurrency limits have slots. Recorded requests have their own costs.
     pub fn cost(mut self, tokens: u64) -> Self {
         self.cost = tokens;
         self
