@@ -40,7 +40,7 @@ pub struct Findings {
     /// Findings so far, and what would resolve the rest, if no algorithm was detected.
     pub unresolved: Option<String>,
     /// Admitted and refused requests over time, in up to 120 slots of equal length.
-    pub slots: Vec<TimeSlot>,
+    pub slots: Vec<SeenSlot>,
     /// Most requests admitted in an interval, by its length, in increasing order.
     pub envelope: Vec<EnvelopePoint>,
     /// Interval in which the most was admitted, relative to the limit.
@@ -227,7 +227,7 @@ pub enum Alignment {
 
 /// Admitted and refused requests of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct TimeSlot {
+pub struct SeenSlot {
     /// Start of the slot, in seconds since the investigation began.
     pub at: f64,
     /// Length of the slot, in seconds.

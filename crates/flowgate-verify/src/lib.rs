@@ -53,7 +53,7 @@ pub use expected::{ExpectedKind, ExpectedLimit, ExpectedLimitError};
 pub use findings::{
     AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, DetectedLimit,
     EnvelopePoint, Estimate, ExpectedVerdict, Findings, HeaderAccuracy, Judgement, KeyIsolation,
-    Steady, TimeSlot, Worst,
+    SeenSlot, Steady, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;

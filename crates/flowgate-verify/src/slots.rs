@@ -1,6 +1,6 @@
 //! What was admitted and refused over time.
 
-use crate::{Observation, ProbeOutcome, TimeSlot};
+use crate::{Observation, ProbeOutcome, SeenSlot};
 
 /// Maximum number of slots.
 const MOST: u64 = 120;
@@ -9,7 +9,7 @@ const MOST: u64 = 120;
 const SHORTEST_NS: u64 = 1_000_000;
 
 /// Counts the responses by the time of the request, in slots of equal length from `began_ns` to `ended_ns`.
-pub(crate) fn slots(record: &[Observation], began_ns: u64, ended_ns: u64) -> Vec<TimeSlot> {
+pub(crate) fn slots(record: &[Observation], began_ns: u64, ended_ns: u64) -> Vec<SeenSlot> {
     let last_ns = record.iter().map(|seen| seen.sent_ns).max();
     let Some(last_ns) = last_ns.map(|last_ns| last_ns.max(ended_ns)) else {
         return Vec::new();
@@ -17,8 +17,8 @@ pub(crate) fn slots(record: &[Observation], began_ns: u64, ended_ns: u64) -> Vec
     let whole_ns = last_ns.saturating_sub(began_ns);
     let slot_ns = (whole_ns / MOST + 1).max(SHORTEST_NS);
     let count = whole_ns / slot_ns + 1;
-    let mut slots: Vec<TimeSlot> = (0..count)
-        .map(|index| TimeSlot {
+    let mut slots: Vec<SeenSlot> = (0..count)
+        .map(|index| SeenSlot {
             at: (index * slot_ns) as f64 / 1e9,
             seconds: slot_ns as f64 / 1e9,
             admitted: 0,

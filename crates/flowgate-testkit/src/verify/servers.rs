@@ -29,12 +29,12 @@ trait Rule {
 /// assert_eq!(admitted, 3);
 /// ```
 #[allow(missing_debug_implementations)]
-pub struct Limit {
+pub struct ServerLimit {
     rules: Vec<Box<dyn Rule>>,
     tick_ns: u64,
 }
 
-impl Limit {
+impl ServerLimit {
     fn of(rule: impl Rule + 'static) -> Self {
         Self {
             rules: vec![Box::new(rule)],
@@ -252,7 +252,7 @@ pub struct Network {
 
 /// Returns the findings about `limit` behind a [`Network`]. `seed` determines the requests, the network, and the server's time
 /// at the start.
-pub fn look(mut limit: Limit, investigation: &Investigation, seed: u64) -> Findings {
+pub fn look(mut limit: ServerLimit, investigation: &Investigation, seed: u64) -> Findings {
     let began_ns = Rng::with_seed(seed).u64(0..LATEST_NS);
     look_at(investigation, seed, |question| {
         limit.admits(began_ns + question.at_ns).into()

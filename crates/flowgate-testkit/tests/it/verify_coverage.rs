@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use flowgate_testkit::verify::nginx::LimitReq;
-use flowgate_testkit::verify::servers::{Limit, holds, look, look_at};
+use flowgate_testkit::verify::servers::{ServerLimit, holds, look, look_at};
 use flowgate_testkit::verify::{DetectedKind, Estimate, Findings, Investigation};
 
 const SECOND: u64 = 1_000_000_000;
@@ -20,7 +20,7 @@ type Run = fn(u64) -> Findings;
 /// A server: its name, its rate and burst, and how to run it.
 type Server = (&'static str, f64, f64, Run);
 
-fn run(limit: Limit, seed: u64) -> Findings {
+fn run(limit: ServerLimit, seed: u64) -> Findings {
     look(limit, &Investigation::new(), seed)
 }
 
@@ -33,16 +33,16 @@ fn nginx(mut limit: LimitReq, seed: u64) -> Findings {
 /// Those that take little time to simulate.
 const QUICK: [Server; 15] = [
     ("bucket 100/s burst 20", 100.0, 20.0, |seed| {
-        run(Limit::bucket(100, SECOND, 20), seed)
+        run(ServerLimit::bucket(100, SECOND, 20), seed)
     }),
     ("bucket 5/s burst 40", 5.0, 40.0, |seed| {
-        run(Limit::bucket(5, SECOND, 40), seed)
+        run(ServerLimit::bucket(5, SECOND, 40), seed)
     }),
     ("bucket 10/s burst 1", 10.0, 1.0, |seed| {
-        run(Limit::bucket(10, SECOND, 1), seed)
+        run(ServerLimit::bucket(10, SECOND, 1), seed)
     }),
     ("bucket 50/s burst 10", 50.0, 10.0, |seed| {
-        run(Limit::bucket(50, SECOND, 10), seed)
+        run(ServerLimit::bucket(50, SECOND, 10), seed)
     }),
     ("nginx 10/s", 10.0, 1.0, |seed| {
         nginx(LimitReq::new(10, 0), seed)
@@ -54,47 +54,50 @@ const QUICK: [Server; 15] = [
         nginx(LimitReq::new(100, 20), seed)
     }),
     ("window 100/s", 100.0, 100.0, |seed| {
-        run(Limit::fixed(100, SECOND), seed)
+        run(ServerLimit::fixed(100, SECOND), seed)
     }),
     ("window 10/s, whole ms", 10.0, 10.0, |seed| {
-        run(Limit::fixed(10, SECOND).tick(MILLISECOND), seed)
+        run(ServerLimit::fixed(10, SECOND).tick(MILLISECOND), seed)
     }),
     ("window 50/5s, whole ms", 10.0, 50.0, |seed| {
-        run(Limit::fixed(50, 5 * SECOND).tick(MILLISECOND), seed)
+        run(ServerLimit::fixed(50, 5 * SECOND).tick(MILLISECOND), seed)
     }),
     ("clock window 10/s", 10.0, 10.0, |seed| {
-        run(Limit::aligned(10, SECOND), seed)
+        run(ServerLimit::aligned(10, SECOND), seed)
     }),
     ("clock window 100/s", 100.0, 100.0, |seed| {
-        run(Limit::aligned(100, SECOND), seed)
+        run(ServerLimit::aligned(100, SECOND), seed)
     }),
     ("clock window 60/6s", 10.0, 60.0, |seed| {
-        run(Limit::aligned(60, 6 * SECOND), seed)
+        run(ServerLimit::aligned(60, 6 * SECOND), seed)
     }),
     ("sliding 20/s", 20.0, 20.0, |seed| {
-        run(Limit::sliding(20, SECOND), seed)
+        run(ServerLimit::sliding(20, SECOND), seed)
     }),
     ("sliding 100/10s, whole ms", 10.0, 100.0, |seed| {
-        run(Limit::sliding(100, 10 * SECOND).tick(MILLISECOND), seed)
+        run(
+            ServerLimit::sliding(100, 10 * SECOND).tick(MILLISECOND),
+            seed,
+        )
     }),
 ];
 
 const SLOW: [Server; 5] = [
     ("bucket 1000/s burst 50", 1_000.0, 50.0, |seed| {
-        run(Limit::bucket(1_000, SECOND, 50), seed)
+        run(ServerLimit::bucket(1_000, SECOND, 50), seed)
     }),
     ("nginx 100/s, burst=20 nodelay", 100.0, 21.0, |seed| {
         nginx(LimitReq::new(100, 20).nodelay(), seed)
     }),
     ("clock window 1000/s, whole ms", 1_000.0, 1_000.0, |seed| {
-        run(Limit::aligned(1_000, SECOND).tick(MILLISECOND), seed)
+        run(ServerLimit::aligned(1_000, SECOND).tick(MILLISECOND), seed)
     }),
     ("two counters 20/2s", 10.0, 20.0, |seed| {
-        run(Limit::two_counters(20, 2 * SECOND), seed)
+        run(ServerLimit::two_counters(20, 2 * SECOND), seed)
     }),
     ("two counters 100/10s, whole ms", 10.0, 100.0, |seed| {
         run(
-            Limit::two_counters(100, 10 * SECOND).tick(MILLISECOND),
+            ServerLimit::two_counters(100, 10 * SECOND).tick(MILLISECOND),
             seed,
         )
     }),

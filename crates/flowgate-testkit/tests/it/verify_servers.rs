@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use flowgate_testkit::verify::servers::{Limit, holds, look, look_at};
+use flowgate_testkit::verify::servers::{ServerLimit, holds, look, look_at};
 use flowgate_testkit::verify::{
     Budget, Defect, DetectedKind, DetectedLimit, Findings, Investigation,
 };
@@ -25,27 +25,27 @@ fn is_it(limit: &DetectedLimit, (rate, burst): Numbers) -> bool {
 }
 
 /// A name, the seconds of a run, the limits, and their numbers.
-type Two = (&'static str, u64, fn() -> Limit, [Numbers; 2]);
+type Two = (&'static str, u64, fn() -> ServerLimit, [Numbers; 2]);
 
 const TWO: [Two; 6] = [
     (
         "10/s; 100/min from the first request",
         300,
-        || Limit::bucket(10, SECOND, 10).and(Limit::fixed(100, 60 * SECOND)),
+        || ServerLimit::bucket(10, SECOND, 10).and(ServerLimit::fixed(100, 60 * SECOND)),
         [(10.0, 10.0), (100.0 / 60.0, 100.0)],
     ),
     (
         "10/s; 100/min, both on the clock",
         300,
-        || Limit::aligned(10, SECOND).and(Limit::aligned(100, 60 * SECOND)),
+        || ServerLimit::aligned(10, SECOND).and(ServerLimit::aligned(100, 60 * SECOND)),
         [(10.0, 10.0), (100.0 / 60.0, 100.0)],
     ),
     (
         "nginx with two zones",
         120,
         || {
-            let slow = Limit::bucket(100, 60 * SECOND, 51);
-            Limit::bucket(10, SECOND, 21)
+            let slow = ServerLimit::bucket(100, 60 * SECOND, 51);
+            ServerLimit::bucket(10, SECOND, 21)
                 .and(slow)
                 .tick(Duration::from_millis(1))
         },
@@ -54,19 +54,19 @@ const TWO: [Two; 6] = [
     (
         "two buckets",
         60,
-        || Limit::bucket(10, SECOND, 10).and(Limit::bucket(1, SECOND, 30)),
+        || ServerLimit::bucket(10, SECOND, 10).and(ServerLimit::bucket(1, SECOND, 30)),
         [(10.0, 10.0), (1.0, 30.0)],
     ),
     (
         "a bucket and a window of 10 s",
         60,
-        || Limit::bucket(100, SECOND, 20).and(Limit::fixed(500, 10 * SECOND)),
+        || ServerLimit::bucket(100, SECOND, 20).and(ServerLimit::fixed(500, 10 * SECOND)),
         [(100.0, 20.0), (50.0, 500.0)],
     ),
     (
         "two sliding windows",
         60,
-        || Limit::sliding(10, SECOND).and(Limit::sliding(40, 10 * SECOND)),
+        || ServerLimit::sliding(10, SECOND).and(ServerLimit::sliding(40, 10 * SECOND)),
         [(10.0, 10.0), (4.0, 40.0)],
     ),
 ];
@@ -113,19 +113,19 @@ fn c1_two_limits_are_never_called_a_ban_or_a_collapse_however_short_the_time() {
         (
             "a day",
             60,
-            || Limit::bucket(5, SECOND, 5).and(Limit::fixed(50, 86_400 * SECOND)),
+            || ServerLimit::bucket(5, SECOND, 5).and(ServerLimit::fixed(50, 86_400 * SECOND)),
             [(5.0, 5.0), (0.0, 50.0)],
         ),
         (
             "reached late",
             60,
-            || Limit::bucket(10, SECOND, 10).and(Limit::fixed(300, 60 * SECOND)),
+            || ServerLimit::bucket(10, SECOND, 10).and(ServerLimit::fixed(300, 60 * SECOND)),
             [(10.0, 10.0), (5.0, 300.0)],
         ),
         (
             "two short windows",
             60,
-            || Limit::fixed(10, SECOND).and(Limit::fixed(30, 10 * SECOND)),
+            || ServerLimit::fixed(10, SECOND).and(ServerLimit::fixed(30, 10 * SECOND)),
             [(10.0, 10.0), (3.0, 30.0)],
         ),
     ];
@@ -146,8 +146,8 @@ fn c1_two_limits_are_never_called_a_ban_or_a_collapse_however_short_the_time() {
 fn c1_a_burst_pool_beside_a_window_is_not_called_a_ban() {
     let mut wrong = Vec::new();
     for seed in 0..2 {
-        let mut window = Limit::fixed(10, SECOND);
-        let mut pool = Limit::fixed(50, 10 * SECOND);
+        let mut window = ServerLimit::fixed(10, SECOND);
+        let mut pool = ServerLimit::fixed(50, 10 * SECOND);
         let findings = look_at(&within(60), seed, |question| {
             (window.admits(question.at_ns) || pool.admits(question.at_ns)).into()
         });

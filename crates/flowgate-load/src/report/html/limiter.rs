@@ -5,7 +5,7 @@ use std::fmt;
 use flowgate_chart::{
     Axis, Chart, Escaped, Figure, Key, Layer, Look, Point, Unit, keys, significant,
 };
-use flowgate_verify::{DetectedKind, ExpectedVerdict, Findings, Steady, TimeSlot};
+use flowgate_verify::{DetectedKind, ExpectedVerdict, Findings, SeenSlot, Steady};
 
 use super::document;
 use crate::target::Target;
@@ -122,7 +122,7 @@ impl fmt::Display for Judged<'_> {
 fn over_time(findings: &Findings) -> Figure {
     let slots = &findings.slots;
     let end = slots.last().map_or(1.0, |slot| slot.at + slot.seconds);
-    let rates = |count: fn(&TimeSlot) -> u64| -> Vec<Point> {
+    let rates = |count: fn(&SeenSlot) -> u64| -> Vec<Point> {
         let points = slots.iter().map(|slot| {
             let text = format!(
                 "{} admitted, {} refused from {} s on",
