@@ -21,10 +21,10 @@ trait Rule {
 /// Limiter of a server. It decides one request after the other, at times that do not go back.
 ///
 /// ```
-/// use flowgate_testkit::verify::servers::Limit;
+/// use flowgate_testkit::verify::servers::ServerLimit;
 ///
 /// // Two requests per second, and three per minute.
-/// let mut limit = Limit::bucket(2, 1_000_000_000, 2).and(Limit::fixed(3, 60_000_000_000));
+/// let mut limit = ServerLimit::bucket(2, 1_000_000_000, 2).and(ServerLimit::fixed(3, 60_000_000_000));
 /// let admitted = (0..10).filter(|second| limit.admits(second * 1_000_000_000)).count();
 /// assert_eq!(admitted, 3);
 /// ```
