@@ -18,7 +18,7 @@ fn nginx() -> Nginx {
 #[ignore = "needs nginx: ./ci/test"]
 fn nginx_logs_as_many_requests_as_were_sent() {
     let mut nginx = nginx();
-    let url = format!("http://127.0.0.1:{}/path?query", nginx.port);
+    let url = format!("http://127.0.0.1:{}/path?query", nginx.port());
     let (exit, out, err) = run(&["load", "-q", "1000/s", "-z", "1s", "-c", "20", &url]);
     assert!(exit == 0 || exit == 4, "{out}{err}");
     assert!(out.contains("sent       1000 of 1000 in "), "{out}");
@@ -39,8 +39,8 @@ fn nginx_logs_as_many_requests_as_were_sent() {
 #[ignore = "needs nginx: ./ci/test"]
 fn a_server_that_stands_still_shows_in_the_response_times() {
     let nginx = nginx();
-    let url = format!("http://127.0.0.1:{}/", nginx.port);
-    let id = nginx.process.id();
+    let url = format!("http://127.0.0.1:{}/", nginx.port());
+    let id = nginx.id();
     let standing_still = thread::spawn(move || {
         // When the first requests have been answered.
         thread::sleep(Duration::from_millis(500));

@@ -390,7 +390,7 @@ fn redirects_of_nginx_are_followed() {
         "keepalive_requests 7;",
         "rewrite ^/old$ /new permanent; rewrite ^/new$ /ok redirect;",
     );
-    let url = format!("http://127.0.0.1:{}/old", nginx.port);
+    let url = format!("http://127.0.0.1:{}/old", nginx.port());
     let (exit, out, err) = run(&["load", &url, "-n", "20", "-c", "2", "--follow", "3"]);
     assert_eq!((exit, err.as_str()), (0, ""), "{out}");
     assert_eq!(number(&out, "status", "2xx"), 20, "{out}");
@@ -412,7 +412,7 @@ fn bodies_that_nginx_compresses_are_decoded() {
         "gzip on; gzip_types text/plain; gzip_min_length 1; default_type text/plain;",
         &format!("return 200 '{text}';"),
     );
-    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let url = format!("http://127.0.0.1:{}/", nginx.port());
     let twenty = ["load", &url, "-n", "20", "-c", "2"];
     let (exit, out, err) = run(&[&twenty[..], &["--compressed"]].concat());
     assert_eq!((exit, err.as_str()), (0, ""), "{out}");
@@ -427,9 +427,9 @@ fn bodies_that_nginx_compresses_are_decoded() {
 #[ignore = "needs tinyproxy and nginx: ./ci/test"]
 fn tinyproxy_forwards_http_and_tunnels_https() {
     let proxy = Tinyproxy::start("");
-    let to = format!("http://127.0.0.1:{}", proxy.port);
+    let to = format!("http://127.0.0.1:{}", proxy.port());
     let mut nginx = Nginx::start("", "return 200 'ok';");
-    let url = format!("http://127.0.0.1:{}/a?b=c", nginx.port);
+    let url = format!("http://127.0.0.1:{}/a?b=c", nginx.port());
     let twenty = ["-n", "20", "-c", "2", "--proxy", &to];
     // It closes each connection after a response, and does not say so.
     let (exit, out, err) = run(&[&["load", &url, "--disable-keepalive"], &twenty[..]].concat());
@@ -454,9 +454,9 @@ fn tinyproxy_forwards_http_and_tunnels_https() {
 fn tinyproxy_gets_its_password_or_refuses() {
     let proxy = Tinyproxy::start("BasicAuth me se-same\nConnectPort 443");
     let nginx = Nginx::start("", "return 200 'ok';");
-    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    let url = format!("http://127.0.0.1:{}/", nginx.port());
     let [bare, wrong, right] = ["", "me:wrong@", "me:se%2Dsame@"]
-        .map(|user| format!("http://{user}127.0.0.1:{}", proxy.port));
+        .map(|user| format!("http://{user}127.0.0.1:{}", proxy.port()));
     for (proxy, expected) in [(&bare, 0), (&wrong, 0), (&right, 20)] {
         let twenty = ["load", &url, "-n", "20", "-c", "2", "--disable-keepalive"];
         let arguments = [&twenty[..], &["--proxy", proxy]].concat();
@@ -465,8 +465,8 @@ fn tinyproxy_gets_its_password_or_refuses() {
         assert_eq!(number(&out, "status", "4xx"), 20 - expected, "{out}{err}");
         assert_eq!((exit, err.as_str()), (if expected > 0 { 0 } else { 5 }, ""));
     }
-    let secure = format!("https://127.0.0.1:{}/", nginx.port);
-    let address = format!("127.0.0.1:{}", proxy.port);
+    let secure = format!("https://127.0.0.1:{}/", nginx.port());
+    let address = format!("127.0.0.1:{}", proxy.port());
     for (proxy, expected) in [
         (
             &bare,

@@ -167,7 +167,7 @@ fn nginx_is_recognised() {
         );
         let case = Case {
             limiter: name,
-            url: format!("http://127.0.0.1:{}/", nginx.port),
+            url: format!("http://127.0.0.1:{}/", nginx.port()),
             kind,
             rate: 100.0,
             burst,

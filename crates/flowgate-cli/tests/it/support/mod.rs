@@ -1,5 +1,7 @@
 //! Running the real binary, and servers that misbehave.
 
+#[cfg(unix)]
+mod daemon;
 #[cfg(feature = "fleet")]
 #[expect(dead_code, reason = "other tests stop the store and start it again")]
 pub mod engine;

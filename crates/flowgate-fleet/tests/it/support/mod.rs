@@ -4,6 +4,7 @@ mod cluster;
 mod engine;
 mod load;
 mod replicated;
+pub mod warnings;
 
 pub use cluster::Cluster;
 pub use engine::{Engine, Place, free_port};

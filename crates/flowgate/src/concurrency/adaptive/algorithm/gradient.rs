@@ -84,7 +84,7 @@ pub struct Gradient {
     baseline_ns: u64,
     /// Whether there was a window before. In the first one, short calls end and long ones do not.
     has_begun: bool,
-    /// Whether the baseline has not been measured by a trial by habit yet.
+    /// Whether the baseline may be that of a queue: no trial has measured it yet.
     is_guess: bool,
     gradient: u64,
     is_slow_start: bool,
@@ -339,7 +339,8 @@ impl Gradient {
             if self.faster >= FASTER_AFTER {
                 // The service has become faster. Some of this may still be a queue.
                 self.baseline_ns = latency_ns;
-                self.recheck();
+                self.is_guess = true;
+                self.measure_again_after(RECHECK_AFTER);
             }
             return;
         } else if latency_ns < baseline_ns - baseline_ns / 8 {
@@ -428,11 +429,10 @@ impl Gradient {
         before.limit.times(cut, ONE)
     }
 
-    /// The baseline is a guess: it is measured soon.
-    fn recheck(&mut self) {
+    /// The next trial of the baseline comes after this number of windows.
+    fn measure_again_after(&mut self, windows: u32) {
         (self.windows, self.full_windows) = (0, 0);
-        self.next_trial = RECHECK_AFTER;
-        self.is_guess = true;
+        self.next_trial = windows;
     }
 
     fn measure(&mut self, window: &AdaptWindow, trial: Trial, mut measured: Measured) -> FineLimit {
@@ -469,8 +469,7 @@ impl Gradient {
         let is_unhealthy = latency_ns > self.settings.max_healthy_ns;
         if !is_queue && !is_unhealthy {
             self.baseline_ns = latency_ns;
-            (self.windows, self.full_windows) = (0, 0);
-            self.next_trial = RECHECK_AFTER;
+            self.measure_again_after(RECHECK_AFTER);
         } else if is_queue
             && limit > FineLimit::ONE
             && latency_ns > self.baseline_ns.saturating_add(self.baseline_ns / 3)
@@ -517,8 +516,8 @@ impl Gradient {
             true => TRIAL_EVERY / 4,
             false => TRIAL_EVERY,
         };
-        (self.windows, self.full_windows) = (0, 0);
-        self.next_trial = every + self.jitter.below(TRIAL_JITTER) as u32;
+        let jitter = self.jitter.below(TRIAL_JITTER) as u32;
+        self.measure_again_after(every + jitter);
         let clear_ns = scaled(self.target_ns(trial.before.limit), 5, 4);
         self.is_slow_start &= trial.before.latency_ns <= clear_ns;
         if self.is_slow_start {
