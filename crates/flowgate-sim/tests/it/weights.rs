@@ -41,6 +41,25 @@ fn run(percent: u64, seed: u64) -> RunOutcome {
     outcome
 }
 
+/// Without a wait, the second of two that do not fit together is refused.
+#[test]
+fn a_large_request_takes_as_many_slots_as_it_costs() {
+    for (slots, admitted) in [(15, 1), (16, 2)] {
+        let both = Schedule::replay(b"0\n0\n".as_slice()).expect("times");
+        let outcome = Simulation::new(1, Duration::from_secs(1))
+            .traffic(Traffic::new("large", Arrivals::Scheduled(both)).cost(LARGE))
+            .server(Server::new(SLOTS, Distribution::constant(SERVICE)))
+            .run("slots", |time| {
+                let limit = ConcurrencyLimit::builder(slots).clock(time).build();
+                Ok::<_, Infallible>(LimiterPolicy::concurrency(Arc::new(
+                    limit.expect("a limit"),
+                )))
+            });
+        let Ok(outcome) = outcome;
+        assert_eq!(outcome.counts.admitted, admitted, "{slots} slots");
+    }
+}
+
 fn sources(outcome: &RunOutcome) -> [&SourceOutcome; 2] {
     let [small, large] = outcome.sources.as_slice() else {
         panic!("two sources");

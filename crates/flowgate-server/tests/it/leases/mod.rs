@@ -352,6 +352,23 @@ fn a_wrong_token_is_told_once_with_what_to_write() {
     assert!(line.contains(what) && !line.contains("other"), "{line}");
 }
 
+#[test]
+fn a_wrong_token_is_told_also_if_the_server_was_away_before() {
+    warnings::listen();
+    let server = Server::with(|server| server.secret("s/cret"));
+    let proxy = Proxy::to(server.running.grpc).unwrap();
+    proxy.lose_answers(true);
+    let address = proxy.address();
+    let fleet = Fleet::server(&format!("http://:other@{address}"));
+    let _fleet = fleet.unwrap().nodes(1).open().unwrap();
+    let told = || warnings::with(&format!("{address} "));
+    until("it is missed", || !told().is_empty());
+    assert!(!told()[0].contains("token"), "{:?}", told());
+    proxy.lose_answers(false);
+    until("it is told", || told().len() == 2);
+    assert!(told()[1].contains("it asks for a token"), "{:?}", told());
+}
+
 /// The reason is told to operators, so a server whose own store is away does not count as one that is there.
 #[test]
 fn a_server_whose_store_is_away_cuts_off_its_processes_until_it_is_back() {
