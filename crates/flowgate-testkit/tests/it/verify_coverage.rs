@@ -1,7 +1,7 @@
 //! How often the truth lies in the intervals that are printed: twenty servers, behind a network with jitter, slow responses and
 //! a server that stands still.
 //!
-//! `cargo test --release -p flowgate-testkit --test it -- --ignored --nocapture coverage` runs each server 20 times and prints
+//! `FLOWGATE_LONG=1 cargo test -p flowgate-testkit --test it -- --nocapture the_truth_lies` runs each server 20 times and prints
 //! the table. A few runs of the quick ones are part of every test.
 
 use std::thread;
@@ -193,13 +193,12 @@ fn assert_covered(rows: &[Row]) {
     }
 }
 
+/// All servers 20 times if `FLOWGATE_LONG` is set, and otherwise the quick ones twice.
 #[test]
 fn the_truth_lies_in_the_interval_of_nearly_every_run() {
-    assert_covered(&table(&QUICK, 2));
-}
-
-#[test]
-#[ignore = "takes half an hour: ci/long.sh runs it"]
-fn coverage_of_twenty_servers() {
-    assert_covered(&table(&[&QUICK[..], &SLOW[..]].concat(), 20));
+    let rows = match std::env::var_os("FLOWGATE_LONG") {
+        Some(_) => table(&[&QUICK[..], &SLOW[..]].concat(), 20),
+        None => table(&QUICK, 2),
+    };
+    assert_covered(&rows);
 }
