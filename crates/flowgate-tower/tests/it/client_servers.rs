@@ -114,7 +114,7 @@ async fn nginx_is_asked_at_the_rate() {
         "limit_req_zone $server_name zone=all:1m rate=100r/s; limit_req_status 429;",
         "limit_req zone=all burst=10 nodelay;",
     );
-    reaches_the_rate(&format!("http://127.0.0.1:{}/ok", nginx.port)).await;
+    reaches_the_rate(&format!("http://127.0.0.1:{}/ok", nginx.port())).await;
 }
 
 /// A server with 100 per second that runs elsewhere, such as the original express-rate-limit:
@@ -131,6 +131,8 @@ async fn a_server_that_was_named_is_asked_at_the_rate() {
     }
 }
 
+#[path = "support/daemon.rs"]
+mod daemon;
 #[expect(dead_code, reason = "nobody reads its log here")]
 #[path = "support/nginx.rs"]
 mod nginx;
