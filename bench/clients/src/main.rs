@@ -3,6 +3,7 @@
 //! - [`pace`]: how constant the arrivals are
 //! - [`at_most`]: how many requests a limiting server refuses
 //! - [`throughput`]: the maximum rate
+//! - [`slices`]: one schedule, sent by several processes
 
 mod arrivals;
 mod at_most;
@@ -14,6 +15,7 @@ mod origin;
 mod pace;
 mod running;
 mod shared;
+mod slices;
 mod subject;
 mod throughput;
 
@@ -54,6 +56,8 @@ enum Section {
     AtMost,
     /// How many requests a second nginx gets
     Throughput,
+    /// How evenly the requests of four slices arrive at 20,000/s
+    Slices,
 }
 
 /// What `--json` writes.
@@ -65,6 +69,7 @@ struct Record {
     pace: Vec<pace::Row>,
     at_most: Vec<at_most::Row>,
     throughput: Vec<throughput::Row>,
+    slices: Vec<slices::Row>,
     goals: Vec<Verdict>,
 }
 
@@ -94,6 +99,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
         pace::subjects(),
         at_most::subjects(),
         throughput::subjects(),
+        slices::SUBJECTS.to_vec(),
     ];
     options.check_only(&subjects.concat())?;
     let destination = options.destination()?;
@@ -105,7 +111,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
     println!("{machine}");
     announce(&programs);
 
-    let (mut pace, mut at_most, mut throughput) = Default::default();
+    let (mut pace, mut at_most, mut throughput, mut slices) = Default::default();
     let mut goals = Vec::new();
     if is_asked(Section::Pace) {
         pace = pace::measure(&programs, quick, only);
@@ -121,6 +127,12 @@ fn run(arguments: Arguments) -> Result<(), String> {
         throughput = throughput::measure(&programs, quick, only)?;
         print!("{}", throughput::tables(&throughput));
         goals.extend(throughput::verdicts(&throughput));
+    }
+    let has_slices = only.is_none_or(|only| slices::SUBJECTS.iter().any(|name| name.contains(only)));
+    if is_asked(Section::Slices) && has_slices {
+        slices = slices::measure(&programs, quick)?;
+        print!("{}", slices::table(&slices));
+        goals.extend(slices::verdicts(&slices));
     }
     println!();
     goals.iter().for_each(|goal| println!("{goal}"));
@@ -144,6 +156,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
         pace,
         at_most,
         throughput,
+        slices,
         goals,
     })?;
     match failures.concat().as_slice() {

@@ -59,34 +59,6 @@ impl Requests<'_> {
             per_second: Some(count as f64 / window.as_secs_f64()),
         })
     }
-
-    /// Asks `per_second` times, whether the server answers or not. Returns the 99th percentile of the times to the answer.
-    ///
-    /// # Errors
-    ///
-    /// A message if h2load fails.
-    pub fn p99_at(
-        &self,
-        core: usize,
-        window: Duration,
-        per_second: f64,
-        log: &Path,
-    ) -> Result<Duration, String> {
-        let each = (per_second / f64::from(self.connections)).max(1.0);
-        let _ = std::fs::remove_file(log);
-        let mut command = self.command(core, window);
-        command.arg("--rps").arg(format!("{each:.0}"));
-        output(command.arg("--log-file").arg(log).arg(&self.url))?;
-        let text =
-            std::fs::read_to_string(log).map_err(|error| format!("h2load's log: {error}"))?;
-        // Start, status, microseconds.
-        let time = |line: &str| line.split('\t').nth(2)?.parse::<u64>().ok();
-        let mut times: Vec<u64> = text.lines().filter_map(time).collect();
-        times.sort_unstable();
-        let place = times.len() * 99 / 100;
-        let time_us = times.get(place).ok_or("h2load's log is empty")?;
-        Ok(Duration::from_micros(*time_us))
-    }
 }
 
 /// Lets redis-benchmark send `words` for about `window`, in pipelines of `depth`.

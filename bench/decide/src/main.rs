@@ -10,6 +10,7 @@ mod clients;
 mod http;
 mod lap;
 mod messages;
+mod paced;
 mod process;
 mod resp;
 mod rls;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clients::Requests;
 use crate::lap::{self, Lap, Row, Subject};
 use crate::messages::{self, RateLimitRequest};
+use crate::paced;
 use crate::process::{Cores, Server, free_port, pinned};
 use crate::serve::Kind;
 use crate::shared::outcome::Verdict;
@@ -81,10 +82,11 @@ pub fn measure(cores: Cores, quick: bool, folder: &Path) -> Result<Measured, Str
     let rows = lap::measure(&subjects, quick)?;
     let half = rows[1].per_second.p50 / 2.0;
     let window = Duration::from_secs(if quick { 1 } else { 5 });
-    let p99 = requests(&flowgate).p99_at(cores.others, window, half, &folder.join("log"))?;
+    let p99 = paced::p99(&flowgate, cores.others, half as u64, window);
+    let p99 = p99.map_err(|why| println!("\nthe 99th percentile was not measured: {why}"));
     Ok(Measured {
         rows,
-        p99: Some(p99),
+        p99: p99.ok(),
     })
 }
 

@@ -4,6 +4,7 @@ use crate::busy::{BUSY, Leasing};
 use crate::call::{Call, Seen};
 use crate::call::{Failure, Reply, Request};
 use crate::cut_off::Alone;
+use crate::delivery::Others;
 use crate::leased::{Filling, FleetLeased};
 use crate::leaser::Leaser;
 use crate::limit::Question;
@@ -556,6 +557,8 @@ impl FleetBuilder {
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 /// More requests of several limits than this do not wait.
 const MOST_TOGETHER: usize = 100_000;
+/// How long a caller may take to look at its answer, and pass on those of others.
+const PATIENCE: Duration = Duration::from_millis(1);
 /// How many keys are asked for in one write.
 const MOST_CALLS: usize = 1_000;
 
@@ -627,8 +630,16 @@ async fn serve(
                         continue;
                     }
                 };
-                let others_wait = limit.answer(record, askers, only(outcomes.next()));
-                if others_wait && let Some(again) = again.upgrade() {
+                let answered = limit.answer(record, askers, only(outcomes.next()));
+                if !answered.passed.is_empty() {
+                    tokio::spawn(async move {
+                        tokio::time::sleep(PATIENCE).await;
+                        answered.passed.iter().for_each(Others::pass_on);
+                    });
+                }
+                if answered.others_wait
+                    && let Some(again) = again.upgrade()
+                {
                     let _ = again.send(Announced::Strict(limit, record));
                 }
             }

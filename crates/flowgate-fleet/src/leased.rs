@@ -3,11 +3,11 @@
 //! The limiter holds the task's waker, and the waker holds the task. So the task ends with the limiter.
 
 use crate::call::{Call, Failure, Reply};
+use crate::delivery::{Answer, Delivery, Receiver, Sender};
 use crate::fleet::{Announced, Shared};
 use crate::leaser::Leaser;
 use crate::limit::{Ask, Of};
 use crate::overshoot::{Lender, Lending};
-use crate::strict::Answer;
 use crate::terms::{Kind, Terms};
 use crate::view::{self, FleetBound, FleetView};
 use crate::{Admitted, FleetError};
@@ -65,7 +65,7 @@ struct State {
 
 struct Asker {
     n: u64,
-    answer: oneshot::Sender<Answer>,
+    answer: Sender,
 }
 
 impl FleetLeased {
@@ -177,7 +177,7 @@ impl FleetLeased {
     }
 
     /// Decides on `n` units, or returns the receiver of the answer.
-    pub(crate) fn begin(&self, n: u64) -> Result<oneshot::Receiver<Answer>, Answer> {
+    pub(crate) fn begin(&self, n: u64) -> Result<Receiver, Answer> {
         let mut state = self.filling.state();
         let denied = match self.leased.try_acquire_n(n) {
             Ok(()) => return Err(Ok(state.leaser.admitted())),
@@ -330,7 +330,8 @@ impl State {
                     continue;
                 }
             };
-            if answer.send(decided).is_err() && decided.is_ok() {
+            let told = answer.send(Delivery::alone(decided));
+            if told.is_err() && decided.is_ok() {
                 leased.refund(n);
             }
         }

@@ -101,6 +101,7 @@ mod busy;
 mod call;
 mod cluster;
 mod cut_off;
+mod delivery;
 mod error;
 mod fleet;
 pub mod guide;

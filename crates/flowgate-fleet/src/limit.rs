@@ -1,7 +1,8 @@
+use crate::delivery::{Answer, Delivery, Receiver};
 use crate::fleet::{Announced, Shared};
 use crate::names::Lives;
 use crate::record::Record;
-use crate::strict::{Answer, Asked, Strict};
+use crate::strict::{Asked, Strict};
 use crate::view::{FleetBound, FleetStanding, FleetView};
 use crate::{FleetError, FleetLeased};
 use flowgate::{Denied, Quota};
@@ -259,7 +260,7 @@ impl Question {
 pub struct Ask {
     pub(crate) of: Of,
     pub(crate) n: u64,
-    pub(crate) answer: Option<oneshot::Receiver<Answer>>,
+    pub(crate) answer: Option<Receiver>,
 }
 
 /// The limit that is asked.
@@ -295,13 +296,13 @@ impl Ask {
     /// Panics in an asynchronous task of tokio, which must not block.
     pub fn block(mut self) -> Result<Admitted, Denied> {
         match self.begin() {
-            Ok(receiver) => receiver.blocking_recv().unwrap_or(Err(Denied::outage())),
+            Ok(receiver) => received(receiver.blocking_recv()),
             Err(answer) => answer,
         }
     }
 
     /// Asks. Returns the answer as an error if it is there already.
-    fn begin(&mut self) -> Result<oneshot::Receiver<Answer>, Answer> {
+    fn begin(&mut self) -> Result<Receiver, Answer> {
         let Question {
             shared,
             strict,
@@ -339,13 +340,18 @@ impl Future for Ask {
             },
         };
         match Pin::new(&mut answer).poll(context) {
-            Poll::Ready(answer) => Poll::Ready(answer.unwrap_or(Err(Denied::outage()))),
+            Poll::Ready(delivery) => Poll::Ready(received(delivery)),
             Poll::Pending => {
                 self.answer = Some(answer);
                 Poll::Pending
             }
         }
     }
+}
+
+/// The thread of the fleet may have ended.
+fn received(delivery: Result<Delivery, oneshot::error::RecvError>) -> Answer {
+    delivery.map_or(Err(Denied::outage()), |delivery| delivery.answer)
 }
 
 impl fmt::Debug for Question {

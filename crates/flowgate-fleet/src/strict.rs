@@ -16,6 +16,7 @@
 use crate::busy::{Heat, Lease, Leasing, Places};
 use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
+use crate::delivery::{Answer, Delivery, Others, Receiver, Sender};
 use crate::keys::{Forget, Keys};
 use crate::leaser::Past;
 use crate::overshoot::{Lending, MostLent};
@@ -45,9 +46,6 @@ const KNOWN: Duration = Duration::from_secs(1);
 mod leases;
 
 use leases::OfLease;
-
-/// What a caller is answered.
-pub(crate) type Answer = Result<Admitted, Denied>;
 
 /// A limit for each key. A limit without keys has one, the empty text.
 #[derive(Debug)]
@@ -105,7 +103,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Asker {
     n: u64,
-    answer: oneshot::Sender<Answer>,
+    answer: Sender,
 }
 
 /// What becomes of a caller.
@@ -116,10 +114,25 @@ pub(crate) enum Asked {
     /// It is decided, and a call has to be announced: few units are left.
     Ahead(Answer),
     /// It waits. `is_first`: no other caller has announced the call.
-    Later {
-        answer: oneshot::Receiver<Answer>,
-        is_first: bool,
-    },
+    Later { answer: Receiver, is_first: bool },
+}
+
+/// What has become of those who waited for a call.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    /// Whether others wait by now, for the next call.
+    pub(crate) others_wait: bool,
+    /// Answers that a caller passes on.
+    pub(crate) passed: Vec<Others>,
+}
+
+#[cfg(test)]
+impl Answered {
+    /// Passes the answers on. Returns whether others wait by now.
+    pub(crate) fn at_once(self) -> bool {
+        self.passed.iter().for_each(Others::pass_on);
+        self.others_wait
+    }
 }
 
 /// What this process knows about a request, without a call.
@@ -436,19 +449,20 @@ impl Strict {
         for (asker, answer) in decided {
             self.tally.answered(&answer);
             // A caller that has given up receives nothing.
-            if asker.answer.send(answer).is_err() && answer == Ok(Admitted::by_store()) {
+            let told = asker.answer.send(Delivery::alone(answer));
+            if told.is_err() && answer == Ok(Admitted::by_store()) {
                 self.refund_held(record, asker.n);
             }
         }
     }
 
-    /// Answers those that waited for a call. Returns whether others wait by now, for the next one.
+    /// Answers those that waited for a call.
     pub(crate) fn answer(
         &self,
         record: Record,
         askers: Vec<Asker>,
         outcome: Result<Reply, Failure>,
-    ) -> bool {
+    ) -> Answered {
         let mut decided = Decided::new();
         let (answers, others_wait) = self.with(record, |state| {
             if state.lease.as_ref().is_some_and(|lease| lease.is_asking()) {
@@ -469,13 +483,15 @@ impl Strict {
             state.is_calling = !state.waiting.is_empty();
             (answers, state.is_calling)
         });
-        for (asker, answer) in askers.into_iter().zip(answers) {
-            self.tally.answered(&answer);
-            // A caller that has given up receives nothing.
-            let _ = asker.answer.send(answer);
-        }
+        let senders = askers.into_iter().map(|asker| asker.answer);
+        let passed = Delivery::to_all(senders.zip(answers).inspect(|(_, answer)| {
+            self.tally.answered(answer);
+        }));
         self.tell(record, decided);
-        others_wait
+        Answered {
+            others_wait,
+            passed,
+        }
     }
 
     /// Notes that a call of `sent` has no reply.
@@ -748,7 +764,7 @@ mod tests {
         }
 
         fn answer(&self, askers: Vec<Asker>, outcome: Result<Reply, Failure>) -> bool {
-            self.0.answer(Self::record(), askers, outcome)
+            self.0.answer(Self::record(), askers, outcome).at_once()
         }
     }
 
@@ -768,7 +784,7 @@ mod tests {
         })
     }
 
-    fn waits(asked: Asked) -> oneshot::Receiver<Answer> {
+    fn waits(asked: Asked) -> Receiver {
         match asked {
             Asked::Later { answer, .. } => answer,
             decided => panic!("it is decided: {decided:?}"),
@@ -802,7 +818,7 @@ mod tests {
         let mut others = others.map(waits);
         let others_wait = strict.answer(askers, reply(8 * call.terms.period, &[1]));
         assert!(others_wait);
-        assert!(first.try_recv().expect("an answer").is_ok());
+        assert!(first.try_recv().expect("an answer").answer.is_ok());
 
         let (call, askers) = strict.call().expect("three wait");
         let expected = [Run::of(2, 1), Run::of(1, 3)];
@@ -810,7 +826,7 @@ mod tests {
         assert!(!strict.answer(askers, reply(10 * call.terms.period, &[2, 0])));
         let answers = others
             .each_mut()
-            .map(|other| other.try_recv().expect("an answer"));
+            .map(|other| other.try_recv().expect("an answer").answer);
         let [Ok(one), Ok(_), Err(denied)] = answers else {
             panic!("{answers:?}");
         };
@@ -878,7 +894,7 @@ mod tests {
         strict.answer(askers, Err(Failure::Lost));
         let [two, one] = lost
             .each_mut()
-            .map(|lost| lost.try_recv().expect("an answer"));
+            .map(|lost| lost.try_recv().expect("an answer").answer);
         assert!(
             two.is_ok_and(Admitted::is_degraded),
             "a quarter of the limit"
@@ -913,7 +929,7 @@ mod tests {
             ..Reply::default()
         };
         strict.answer(askers, Ok(reply));
-        let denied = late.try_recv().expect("an answer").unwrap_err();
+        let denied = late.try_recv().expect("an answer").answer.unwrap_err();
         assert_eq!(denied.retry_after(), Some(2 * SECOND));
         // One unit is left, and more are known to be used.
         let (call, _) = {
@@ -948,7 +964,7 @@ mod tests {
         assert_eq!(again.seen, seen(0), "in parts of the old quota");
         assert_eq!(again.runs, [Run::of(1, 1)]);
         strict.answer(askers, reply(again.terms.period, &[1]));
-        let large = large.try_recv().expect("an answer");
+        let large = large.try_recv().expect("an answer").answer;
         assert!(large.unwrap_err().is_never());
         let wrong = "3/min burst 9007199254740993".parse().expect("a quota");
         assert!(strict.0.set_quota(wrong).is_err());

@@ -9,14 +9,14 @@ use super::plan::{MS, NodePlan, Plan, stream};
 use crate::busy::Leasing;
 use crate::call::{Call, Reply, Seen};
 use crate::cut_off::Alone;
+use crate::delivery::Receiver;
 use crate::link::LinkState;
 use crate::record::Record;
-use crate::strict::{Answer, Asker, Strict};
+use crate::strict::{Asker, Strict};
 use crate::terms::Terms;
 use fastrand::Rng;
 use flowgate::{Clock, ManualClock, Quota, Timestamp};
 use std::collections::BTreeMap;
-use tokio::sync::oneshot;
 
 #[derive(Debug)]
 pub(super) struct Process {
@@ -66,7 +66,7 @@ pub(super) struct Link {
 pub(super) struct Caller {
     pub(super) key: u64,
     pub(super) n: u64,
-    pub(super) answer: oneshot::Receiver<Answer>,
+    pub(super) answer: Receiver,
 }
 
 /// Calls that were sent in one write.

@@ -6,8 +6,9 @@ use super::plan::{Fault, Flaw, Plan, stream};
 use super::process::{ATTEMPT, Asking, Batch, Caller, PAUSES_NS, Process, record};
 use super::store::{Store, key_of};
 use crate::call::{Call, Failure, Reply};
+use crate::delivery::Answer;
 use crate::link::LinkState;
-use crate::strict::{Answer, Asked};
+use crate::strict::Asked;
 use crate::terms::Kind;
 use fastrand::Rng;
 use flowgate_testkit::promise::TimedGrant;
@@ -585,8 +586,8 @@ impl World<'_> {
         if let Ok(reply) = &outcome {
             node.note(key, terms, reply, self.now_ns);
         }
-        let others_wait = node.strict.answer(record(key), askers, outcome);
-        if others_wait {
+        let answered = node.strict.answer(record(key), askers, outcome);
+        if answered.at_once() {
             self.announce(who, key);
         }
         let told = self.collect(who);
@@ -600,8 +601,8 @@ impl World<'_> {
         let (mut answered, mut told) = (Vec::new(), 0);
         node.callers
             .retain_mut(|caller| match caller.answer.try_recv() {
-                Ok(answer) => {
-                    answered.push((caller.key, caller.n, answer));
+                Ok(delivery) => {
+                    answered.push((caller.key, caller.n, delivery.answer));
                     false
                 }
                 Err(TryRecvError::Empty) => true,

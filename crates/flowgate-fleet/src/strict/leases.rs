@@ -320,7 +320,7 @@ mod tests {
                 } else {
                     Err(Failure::Lost)
                 };
-                if !self.strict.answer(record, askers, outcome) {
+                if !self.strict.answer(record, askers, outcome).at_once() {
                     return;
                 }
             }
@@ -336,7 +336,7 @@ mod tests {
                 }
                 Asked::Later { mut answer, .. } => {
                     self.serve(record);
-                    answer.try_recv().expect("an answer")
+                    answer.try_recv().expect("an answer").answer
                 }
             }
         }
@@ -482,18 +482,18 @@ mod tests {
         assert!((0..40).all(|_| !ask()));
         assert_eq!(process.leasing(), 1);
         let (reply, bucket) = Bucket::take(None, 1_000_000, &first);
-        assert!(strict.answer(record, askers, Ok(reply)));
+        assert!(strict.answer(record, askers, Ok(reply)).at_once());
         let (second, askers) = strict.call(record).expect("40 wait");
         assert!(askers.is_empty() && second.runs[0].times >= 40);
         assert_eq!(second.seen, bucket.map(|_| second.seen).expect("a debt"));
         assert!(second.seen.debt > 0, "the store is reminded");
         let (reply, _) = Bucket::take(bucket, 1_000_000, &second);
-        assert!(!strict.answer(record, askers, Ok(reply)));
+        assert!(!strict.answer(record, askers, Ok(reply)).at_once());
         let answers = waiting.iter_mut().map(|answer| answer.try_recv());
         assert!(
             answers
                 .into_iter()
-                .all(|answer| answer.is_ok_and(|answer| answer.is_ok()))
+                .all(|answer| answer.is_ok_and(|delivery| delivery.answer.is_ok()))
         );
     }
 
@@ -578,13 +578,16 @@ mod tests {
             taken: vec![0],
             ..Reply::default()
         };
-        assert!(strict.answer(record, askers, Ok(none)), "it waits");
+        assert!(
+            strict.answer(record, askers, Ok(none)).at_once(),
+            "it waits"
+        );
         assert!(answer.try_recv().is_err());
         let (call, askers) = strict.call(record).expect("it waits");
         assert_eq!(call.runs, [Run::of(1, 300)]);
         let (reply, _) = Bucket::take(None, now_us, &call);
-        strict.answer(record, askers, Ok(reply));
-        let denied = answer.try_recv().expect("an answer").unwrap_err();
+        strict.answer(record, askers, Ok(reply)).at_once();
+        let denied = answer.try_recv().expect("an answer").answer.unwrap_err();
         assert!(!denied.is_never() && denied.retry_after().is_some());
     }
 
