@@ -122,9 +122,9 @@ impl ServerLimit {
     }
 }
 
-/// Middleware that delays requests instead of refusing them, as express-slow-down: those of a window after the first ones.
+/// Middleware that delays requests instead of refusing them, as express-slow-down.
 ///
-/// A window begins with the first request after the previous one. Every request counts.
+/// It delays the requests of a window after the first ones. A window begins with the first request after the previous one. Every request counts.
 ///
 /// ```
 /// use core::time::Duration;
@@ -146,7 +146,9 @@ pub struct SlowDown {
 }
 
 impl SlowDown {
-    /// Creates a middleware that delays each request of a window after the first `after` by `delay` of its number.
+    /// Creates a middleware whose window has `after` prompt requests.
+    ///
+    /// Each further one is delayed by `delay` of its number in the window.
     pub fn new(after: u64, window_ns: u64, delay: fn(u64) -> Duration) -> Self {
         Self {
             after,
