@@ -121,6 +121,7 @@ mod tests {
             window: None,
             clock_tick: None,
             limits: Vec::new(),
+            delays: None,
             consistent: 9,
             answers: 9,
         }

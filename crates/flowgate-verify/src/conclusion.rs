@@ -183,6 +183,9 @@ pub(crate) fn verdict(
             ));
         }
     }
+    if detected.kind == DetectedKind::Delays {
+        reasons.push("requests over the limit are delayed, not refused".to_owned());
+    }
     if let [_, slow] = &detected.limits[..] {
         reasons.push(format!("there is a second limit: {slow}"));
     }

@@ -58,6 +58,7 @@ pub(crate) fn counting(record: &[Observation], burst: f64, rate: f64) -> Option<
         window: Some(Estimate { value, plus_minus }),
         clock_tick: None,
         limits: Vec::new(),
+        delays: None,
         consistent: record.len() as u64 - best.score,
         answers: record.len() as u64,
     })

@@ -41,14 +41,9 @@ pub(crate) fn contenders(found: &[Fit]) -> &[Fit] {
     &found[..left]
 }
 
-/// Returns the algorithm that is consistent with all responses, read with `clock`.
-pub(crate) fn detect<S: ProbeSubject>(
-    found: &[Fit],
-    clock: Clock,
-    inquiry: &Inquiry<'_, S>,
-) -> DetectedAlgorithm {
-    let record = inquiry.record();
-    let none = DetectedAlgorithm {
+/// Returns that nothing is known.
+pub(crate) fn unknown(record: &[Observation]) -> DetectedAlgorithm {
+    DetectedAlgorithm {
         kind: DetectedKind::Unknown,
         alternatives: Vec::new(),
         rate: None,
@@ -56,9 +51,20 @@ pub(crate) fn detect<S: ProbeSubject>(
         window: None,
         clock_tick: None,
         limits: Vec::new(),
+        delays: None,
         consistent: 0,
         answers: record.len() as u64 - count(record, ProbeOutcome::Failed),
-    };
+    }
+}
+
+/// Returns the algorithm that is consistent with all responses, read with `clock`.
+pub(crate) fn detect<S: ProbeSubject>(
+    found: &[Fit],
+    clock: Clock,
+    inquiry: &Inquiry<'_, S>,
+) -> DetectedAlgorithm {
+    let record = inquiry.record();
+    let none = unknown(record);
     let Some(best) = found.first() else {
         // Failures may be refusals.
         let few = count(record, ProbeOutcome::Failed) as f64 <= FAILURES * record.len() as f64;
@@ -109,6 +115,7 @@ pub(crate) fn detect<S: ProbeSubject>(
         window: best.window,
         clock_tick: clock.tick().map(|tick| tick / 1e9),
         limits: Vec::new(),
+        delays: None,
         consistent: best.of - best.unexplained,
         answers: best.of,
     }
@@ -139,6 +146,7 @@ pub(crate) fn both(two: &TwoFits) -> DetectedAlgorithm {
             .into_iter()
             .filter_map(limit)
             .collect(),
+        delays: None,
         consistent: two.of - two.unexplained.min(two.of),
         answers: two.of,
     }

@@ -136,6 +136,10 @@ pub struct DetectedAlgorithm {
     pub clock_tick: Option<f64>,
     /// The two limits if `kind` is [`DetectedKind::TwoLimits`], the faster one first; otherwise empty.
     pub limits: Vec<DetectedLimit>,
+    /// The delays if `kind` is [`DetectedKind::Delays`]; otherwise `None`.
+    ///
+    /// `burst` is then the number of requests in a window that are not delayed.
+    pub delays: Option<DetectedDelays>,
     /// Number of responses that are consistent with `kind`.
     pub consistent: u64,
     /// Number of conclusive responses.
@@ -155,6 +159,17 @@ pub struct DetectedLimit {
     pub burst: Estimate,
     /// Length of the window, in seconds; `None` for buckets.
     pub window: Option<Estimate>,
+}
+
+/// Delays of the requests of a window after the first [`burst`](DetectedAlgorithm::burst), in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DetectedDelays {
+    /// Delay of the first of these requests.
+    pub first: Estimate,
+    /// Additional delay of each further request. It is 0 if all of them have the same delay.
+    pub step: Estimate,
+    /// Longest delay; `None` if it was not reached, or if all have the same delay.
+    pub longest: Option<Estimate>,
 }
 
 /// Number with an error bound.
@@ -207,6 +222,10 @@ pub enum DetectedKind {
     ///
     /// A client that retries before the window has passed stays refused.
     CountsRefused,
+    /// Requests over the limit are delayed, not refused. [`DetectedAlgorithm::delays`] has by how much.
+    ///
+    /// The delay depends on the number of requests in the window, not on how many are in flight.
+    Delays,
     /// Two limits: a request is admitted if both admit it. [`DetectedAlgorithm::limits`] has them.
     TwoLimits,
     /// No request is refused.

@@ -8,14 +8,15 @@ use crate::advertised::Told;
 use crate::clock::{Clock, clocks};
 use crate::conclusion::ExpectedNumbers;
 use crate::counting::counting;
-use crate::detect::{contenders, detect};
+use crate::delays::{Late, Shown, shown};
+use crate::detect::{contenders, detect, unknown};
 use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints, fits};
 use crate::hints::{BLURRED, at_once, hints};
 use crate::inquiry::{Inquiry, count};
 use crate::phases::{
-    Comeback, Found, burst, burst_again, collapse, comeback, queue, refill, rest, saturate, shape,
-    steady,
+    Comeback, Found, burst, burst_again, collapse, comeback, delays, queue, refill, rest, saturate,
+    shape, steady,
 };
 use crate::second::{Places, Second, TwoFits, second, two_limits};
 use crate::text::four_digits;
@@ -41,6 +42,9 @@ const RETRIES: &str = "under load it stopped to admit anything, and at less than
 const LONG_OR_BAN: &str = "a limit that takes long to refill, or a ban";
 const SECOND_OR_BAN: &str = "a second, slower limit or a ban";
 
+/// Requests that were late without a pattern.
+const LATE: &str = "none was refused, but some were late, also alone after a rest";
+
 /// Number of requests to a server that does not respond.
 const HELLOS: u64 = 3;
 
@@ -55,8 +59,8 @@ pub(crate) struct Identified {
     pub(crate) defects: Vec<Defect>,
     /// Why there is no result, if there is none.
     pub(crate) trouble: Option<String>,
-    /// A window in which refused requests count.
-    pub(crate) counting: Option<DetectedAlgorithm>,
+    /// What the responses show without a fit: a window in which refused requests count, or delays.
+    pub(crate) shown: Option<DetectedAlgorithm>,
     /// Two limits that together explain what no single one does.
     pub(crate) two: Option<Box<TwoFits>>,
 }
@@ -75,7 +79,7 @@ pub(crate) fn identify<S: ProbeSubject>(
         steady: Vec::new(),
         defects: Vec::new(),
         trouble: None,
-        counting: None,
+        shown: None,
         two: None,
     };
     for _ in 0..HELLOS {
@@ -88,15 +92,30 @@ pub(crate) fn identify<S: ProbeSubject>(
         found.trouble = Some("it does not answer with yes or no".to_owned());
         return Ok(found);
     }
-    match burst(inquiry)? {
+    let mut began = 0;
+    let mut first_found = burst(inquiry, true)?;
+    if let Found::Late(late) = first_found {
+        delayed(inquiry, late, &mut found)?;
+        if found.shown.is_some() {
+            return Ok(found);
+        }
+        began = inquiry.record().len();
+        first_found = burst(inquiry, false)?;
+    }
+    match first_found {
+        Found::NoLimit if began > 0 => {
+            found.shown = Some(unknown(inquiry.record()));
+            found.trouble = Some(LATE.to_owned());
+            return Ok(found);
+        }
         Found::NoLimit => return Ok(found),
         Found::Queue(batch) => {
             found.fits.extend(queue(inquiry, &batch)?);
             return Ok(found);
         }
-        Found::Refusals => {}
+        Found::Refusals | Found::Late(_) => {}
     }
-    let first = 0..inquiry.record().len();
+    let first = began..inquiry.record().len();
     let rate = match comeback(inquiry)? {
         Comeback::Rate(rate) => rate,
         Comeback::Nothing(waited_ns) => {
@@ -129,7 +148,7 @@ pub(crate) fn identify<S: ProbeSubject>(
                 found.trouble = Some(no_more(inquiry.record(), seconds, SECOND_OR_BAN));
             }
             Second::Excluded { soon: true } => {
-                found.counting = counting(inquiry.record(), burst, rate);
+                found.shown = counting(inquiry.record(), burst, rate);
                 found.trouble = Some(RETRIES.to_owned());
                 found.defects.push(Defect::Collapse {
                     offered: 3.0 * rate * 1e9,
@@ -195,6 +214,30 @@ pub(crate) fn identify<S: ProbeSubject>(
         found.defects.extend(collapsed);
     }
     Ok(found)
+}
+
+/// Finds out how requests are delayed that are late although they are alone.
+fn delayed<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    late: Late,
+    found: &mut Identified,
+) -> Result<(), S::Error> {
+    delays(inquiry, late)?;
+    match shown(inquiry.record(), late) {
+        Shown::Delays(detected) => found.shown = Some(detected),
+        Shown::Open { free, by } => {
+            let seconds = inquiry.now_ns().saturating_sub(inquiry.began_ns()) as f64 / 1e9;
+            found.shown = Some(unknown(inquiry.record()));
+            found.trouble = Some(format!(
+                "after {free} requests each further one took {} s longer, also alone after a rest: delays, or a server that \
+                 has become slow; allow more time than {:.0} s",
+                four_digits(by / 1e9),
+                (3.0 * seconds).ceil(),
+            ));
+        }
+        Shown::Nothing => {}
+    }
+    Ok(())
 }
 
 /// Looks for a second limit that showed only later.

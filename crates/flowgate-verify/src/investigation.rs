@@ -153,9 +153,9 @@ impl Investigation {
         let mut inquiry = Inquiry::new(subject, self.budget, self.connections, progress);
         let mut rng = Rng::with_seed(self.seed);
         let found = identify(&mut inquiry, self.expected, &mut rng)?;
-        let detected = match (&found.two, found.counting) {
+        let detected = match (&found.two, found.shown) {
             (Some(two), _) => both(two),
-            (None, Some(counting)) => counting,
+            (None, Some(shown)) => shown,
             (None, None) => detect(&found.fits, found.clock, &inquiry),
         };
         let best = found.fits.first();

@@ -24,6 +24,7 @@ mod budget;
 mod clock;
 mod conclusion;
 mod counting;
+mod delays;
 mod detect;
 mod evidence;
 mod expected;
@@ -51,9 +52,9 @@ mod unresolved;
 pub use budget::Budget;
 pub use expected::{ExpectedKind, ExpectedLimit, ExpectedLimitError};
 pub use findings::{
-    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, DetectedLimit,
-    EnvelopePoint, Estimate, ExpectedVerdict, Findings, HeaderAccuracy, Judgement, KeyIsolation,
-    SeenSlot, Steady, Worst,
+    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedDelays, DetectedKind,
+    DetectedLimit, EnvelopePoint, Estimate, ExpectedVerdict, Findings, HeaderAccuracy, Judgement,
+    KeyIsolation, SeenSlot, Steady, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;

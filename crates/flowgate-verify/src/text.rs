@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
-    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedKind, DetectedLimit, Estimate,
-    ExpectedVerdict, Findings, HeaderAccuracy, KeyIsolation, Worst,
+    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedDelays, DetectedKind,
+    DetectedLimit, Estimate, ExpectedVerdict, Findings, HeaderAccuracy, KeyIsolation, Worst,
 };
 
 impl fmt::Display for DetectedKind {
@@ -22,6 +22,7 @@ impl fmt::Display for DetectedKind {
             DetectedKind::SlidingLog => "sliding window",
             DetectedKind::SlidingCounter => "sliding window of two counters",
             DetectedKind::CountsRefused => "sliding window that counts refused requests too",
+            DetectedKind::Delays => "delays instead of refusals",
             DetectedKind::TwoLimits => "two limits",
             DetectedKind::Unlimited => "no limit",
             DetectedKind::Unknown => "unknown algorithm",
@@ -66,8 +67,16 @@ impl fmt::Display for DetectedAlgorithm {
         {
             write!(f, ", closest match: {nearest}")?;
         }
-        if let (Some(rate), Some(burst)) = (self.rate, self.burst) {
-            numbers(f, rate, burst, self.window)?;
+        match (self.rate, self.burst, self.delays) {
+            (_, Some(burst), Some(delays)) => {
+                write!(f, ": none for {burst}")?;
+                if let Some(window) = self.window {
+                    write!(f, " in {window} s")?;
+                }
+                write!(f, ", then {delays}")?;
+            }
+            (Some(rate), Some(burst), None) => numbers(f, rate, burst, self.window)?,
+            _ => {}
         }
         for (limit, before) in self.limits.iter().zip([": ", "; and "]) {
             write!(f, "{before}{limit}")?;
@@ -87,6 +96,34 @@ impl fmt::Display for DetectedAlgorithm {
             others(f, &self.alternatives)?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for DetectedDelays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.first)?;
+        if self.step.value > 0.0 {
+            write!(f, ", {} s more for each further one", self.step)?;
+        }
+        if let Some(longest) = self.longest {
+            write!(f, ", {longest} s at most")?;
+        }
+        Ok(())
+    }
+}
+
+impl DetectedDelays {
+    /// Returns what the delays mean for a client.
+    fn meaning(&self) -> String {
+        let most = match (self.longest, self.step.value > 0.0) {
+            (None, true) => return "the delay grows until the window ends: a client that sends more waits ever longer".to_owned(),
+            (None, false) => self.first,
+            (Some(longest), _) => longest,
+        };
+        format!(
+            "a client that sends more needs a timeout above {} s",
+            four_digits(most.value)
+        )
     }
 }
 
@@ -359,6 +396,9 @@ impl Findings {
         if self.detected.kind == DetectedKind::CountsRefused {
             let text = "refused requests count: a client that keeps retrying never gets in";
             lines.push(("", text.to_owned()));
+        }
+        if let Some(delays) = &self.detected.delays {
+            lines.push(("", delays.meaning()));
         }
         if self.detected.kind == DetectedKind::Unlimited
             && let Some(most) = self.envelope.iter().max_by_key(|point| point.admitted)

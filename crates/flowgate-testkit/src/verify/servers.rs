@@ -122,6 +122,61 @@ impl ServerLimit {
     }
 }
 
+/// Middleware that delays requests instead of refusing them, as express-slow-down.
+///
+/// It delays the requests of a window after the first ones. A window begins with the first request after the previous one. Every request counts.
+///
+/// ```
+/// use core::time::Duration;
+/// use flowgate_testkit::verify::Question;
+/// use flowgate_testkit::verify::servers::SlowDown;
+///
+/// // Two requests per second are free. The third one waits 30 ms, the fourth one 40 ms.
+/// let mut limit = SlowDown::new(2, 1_000_000_000, |used| Duration::from_millis(10 * used));
+/// let mut at = |at_ns| limit.answer(Question { at_ns, connection: 0, key: 0 }).held.as_millis();
+/// assert_eq!([0, 1, 2, 3, 1_000_000_000].map(|at_ns| at(at_ns)), [0, 0, 30, 40, 0]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SlowDown {
+    after: u64,
+    window_ns: u64,
+    delay: fn(u64) -> Duration,
+    ends_ns: u64,
+    used: u64,
+}
+
+impl SlowDown {
+    /// Creates a middleware whose window has `after` prompt requests.
+    ///
+    /// Each further one is delayed by `delay` of its number in the window.
+    pub fn new(after: u64, window_ns: u64, delay: fn(u64) -> Duration) -> Self {
+        Self {
+            after,
+            window_ns,
+            delay,
+            ends_ns: 0,
+            used: 0,
+        }
+    }
+
+    /// Admits a request, and responds after its delay.
+    pub fn answer(&mut self, question: Question) -> Answer {
+        if question.at_ns >= self.ends_ns {
+            (self.ends_ns, self.used) = (question.at_ns + self.window_ns, 0);
+        }
+        self.used += 1;
+        let is_free = self.used <= self.after;
+        Answer {
+            held: if is_free {
+                Duration::ZERO
+            } else {
+                (self.delay)(self.used)
+            },
+            ..true.into()
+        }
+    }
+}
+
 struct Bucket {
     n: u128,
     interval: u128,

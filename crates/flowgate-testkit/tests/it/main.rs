@@ -6,6 +6,7 @@ mod cancellations;
 mod handovers;
 mod verify;
 mod verify_coverage;
+mod verify_delays;
 mod verify_nginx;
 mod verify_servers;
 mod verify_slow;

@@ -6,6 +6,7 @@
 mod bucket;
 mod counter;
 mod counting;
+mod delays;
 mod fixed;
 mod log;
 mod pairs;
@@ -15,6 +16,7 @@ mod two_limits;
 pub(crate) use bucket::Bucket;
 pub(crate) use counter::Counter;
 pub(crate) use counting::{Asked, Counting};
+pub(crate) use delays::{Delayed, Delays};
 pub(crate) use fixed::OnRequest;
 pub(crate) use log::{Bounds, Log};
 pub(crate) use pairs::Pairs;

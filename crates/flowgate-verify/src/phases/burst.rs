@@ -1,6 +1,8 @@
 //! How large is the burst? Batches that double until something is refused.
 
+use super::delays::is_late_alone;
 use super::queue::is_queued;
+use crate::delays::Late;
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
 
@@ -10,6 +12,9 @@ const ON_ONE_CONNECTION: u64 = 64;
 /// Size of the largest batch.
 const LARGEST: u64 = 4_096;
 
+/// Number of requests over one connection after which it is looked whether they are delayed: of those, each takes longer.
+const IN_A_ROW: u64 = 8;
+
 /// Result of this phase.
 pub(crate) enum Found {
     /// Nothing was refused.
@@ -18,18 +23,36 @@ pub(crate) enum Found {
     Refusals,
     /// The requests of this batch waited in a queue.
     Queue(Vec<Observation>),
+    /// Requests are late, also if one is sent alone after a rest.
+    Late(Late),
 }
 
-/// Sends 1, 2, 4, … concurrent requests until some are refused or have to wait.
-pub(crate) fn burst<S: ProbeSubject>(inquiry: &mut Inquiry<'_, S>) -> Result<Found, S::Error> {
+/// Sends 1, 2, 4, … concurrent requests until some are refused or have to wait. Without `may_be_late`, those that are late
+/// alone are not told apart.
+pub(crate) fn burst<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    may_be_late: bool,
+) -> Result<Found, S::Error> {
     let mut size = 1;
     while size <= LARGEST && inquiry.requests_left() > 0 && inquiry.time_left_ns() > 0 {
         let connections = u32::try_from(size / ON_ONE_CONNECTION * 8).unwrap_or(u32::MAX);
+        let in_a_row = if connections > 1 { size } else { IN_A_ROW };
         let from = inquiry.record().len();
-        inquiry.ask_in_burst(Phase::Burst, size, connections.max(1), 0)?;
+        let mut until = from;
+        for sent in (0..size).step_by(usize::try_from(in_a_row).unwrap_or(usize::MAX)) {
+            let n = in_a_row.min(size - sent);
+            inquiry.ask_in_burst(Phase::Burst, n, connections.max(1), 0)?;
+            until = inquiry.record().len();
+            // A client that waits for each response does not fill a queue: what grows is a delay.
+            if let Some(late) = Late::of(inquiry.record()).filter(|_| may_be_late)
+                && (late.is_growing && connections <= 1 || is_late_alone(inquiry, late)?)
+            {
+                return Ok(Found::Late(late));
+            }
+        }
         // The first of a batch does not wait.
         let idle_ns = inquiry.record().iter().map(took_ns).min().unwrap_or(0);
-        let answers = &inquiry.record()[from..];
+        let answers = &inquiry.record()[from..until];
         if is_queued(answers, idle_ns) {
             return Ok(Found::Queue(answers.to_vec()));
         }

@@ -2,6 +2,7 @@
 
 mod burst;
 mod comeback;
+mod delays;
 mod headers;
 mod keys;
 mod nodes;
@@ -16,6 +17,7 @@ mod steady;
 
 pub(crate) use burst::{Found, burst, burst_again};
 pub(crate) use comeback::{Comeback, comeback};
+pub(crate) use delays::delays;
 pub(crate) use headers::{headers, tell};
 pub(crate) use keys::{keys, keys_of_queue};
 pub(crate) use nodes::nodes;

@@ -279,7 +279,7 @@ impl Allowed {
     fn of_detected(findings: &Findings) -> Option<Allowed> {
         let detected = &findings.detected;
         match detected.kind {
-            DetectedKind::Unlimited | DetectedKind::Unknown => None,
+            DetectedKind::Unlimited | DetectedKind::Unknown | DetectedKind::Delays => None,
             _ => Some(Allowed {
                 burst: detected.burst?.value,
                 per_second: detected.rate?.value,
