@@ -128,7 +128,8 @@ fn run(arguments: Arguments) -> Result<(), String> {
         print!("{}", throughput::tables(&throughput));
         goals.extend(throughput::verdicts(&throughput));
     }
-    let has_slices = only.is_none_or(|only| slices::SUBJECTS.iter().any(|name| name.contains(only)));
+    let has_slices =
+        only.is_none_or(|only| slices::SUBJECTS.iter().any(|name| name.contains(only)));
     if is_asked(Section::Slices) && has_slices {
         slices = slices::measure(&programs, quick)?;
         print!("{}", slices::table(&slices));

@@ -65,7 +65,11 @@ pub fn measure(programs: &Programs, quick: bool) -> Result<Vec<Row>, String> {
             row.rounds.push(pace);
         }
     }
-    let ones: Vec<f64> = rows[0].rounds.iter().map(|pace| pace.error_us.p50).collect();
+    let ones: Vec<f64> = rows[0]
+        .rounds
+        .iter()
+        .map(|pace| pace.error_us.p50)
+        .collect();
     for row in &mut rows {
         let errors = row.rounds.iter().map(|pace| pace.error_us.p50);
         let ratios = errors.zip(&ones).map(|(error, one)| error / one);
@@ -107,7 +111,15 @@ pub fn table(rows: &[Row]) -> String {
     let _ = writeln!(
         text,
         "  {:<14} {:>8} {:>14} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "", "err/one", "p10..p90", "err p50", "err p99", "rate ppm", "gap p50", "gap p99", "arrived"
+        "",
+        "err/one",
+        "p10..p90",
+        "err p50",
+        "err p99",
+        "rate ppm",
+        "gap p50",
+        "gap p99",
+        "arrived"
     );
     for row in rows {
         let median = |value: fn(&Pace) -> f64| row.median(value).unwrap_or_default();

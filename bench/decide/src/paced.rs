@@ -1,6 +1,6 @@
 //! The time to an answer, under requests at an even rate.
 //!
-//! h2load sends a hundredth of a second's requests at once, however long it has to send them: its times are those of a queue.
+//! h2load sends a hundredth of a second's requests in one burst, however long it has to send them: its times are those of a queue.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -52,7 +52,10 @@ pub fn p99(
         run.join().expect("the client does not panic")
     })?;
     if report.counts.statuses.success != report.counts.sent {
-        return Err(format!("not all were answered with 200: {:?}", report.counts));
+        return Err(format!(
+            "not all were answered with 200: {:?}",
+            report.counts
+        ));
     }
     if report.lag.p99 > LATE {
         return Err(format!("the client was {:?} late", report.lag.p99));

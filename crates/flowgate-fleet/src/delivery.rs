@@ -1,7 +1,7 @@
 //! How callers that wait get their answers.
 //!
 //! The answers of a call go to the first caller, which passes them on to the others. To wake a task of another thread takes a system call;
-//! tasks of one thread wake each other without one. A caller that does not look at its answer soon delays nobody for long: what it has
+//! tasks of one thread wake each other without one. A caller that does not look at its answer soon delays no other caller for long: what it has
 //! not passed on then, the thread of the fleet does.
 
 use crate::Admitted;
