@@ -78,7 +78,7 @@ pub fn measure(programs: &Programs, quick: bool) -> Result<Vec<Row>, String> {
     Ok(rows.into())
 }
 
-/// Has the schedule sent to an origin by so many processes.
+/// Has the schedule sent to an origin by `count` processes.
 fn turn(programs: &Programs, count: u32, asked: u64, span: Duration) -> Result<Pace, String> {
     let flowgate = programs.path(Program::Flowgate);
     let flowgate = flowgate.ok_or("flowgate is missing")?;
