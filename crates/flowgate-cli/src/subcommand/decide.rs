@@ -201,7 +201,10 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
                 "--state is for limits of this process, and the store keeps what was taken: remove --state, or write --store local",
             ));
         }
-        Some(file) => state::read(file)?,
+        Some(file) => {
+            state::check(file)?;
+            state::read(file)?
+        }
         None => None,
     };
     let store = arguments.store.open(state.as_deref())?;

@@ -684,6 +684,34 @@ fn c1_a_planned_restart_goes_on_with_what_was_lent() {
     assert!(error.starts_with("flowgate: the state: damaged"), "{error}");
 }
 
+/// At the end, it would be too late: what was taken would be lost.
+#[cfg(unix)]
+#[test]
+fn a_state_that_cannot_be_written_is_refused_at_the_start() {
+    let file = Limits::new("no-state", GOOD);
+    let folder = format!("flowgate-decide-no-state-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(folder));
+    fs::create_dir_all(&folder.0).unwrap();
+    let check = |state: &str| run(&["decide", file.path(), "--check", "--state", state]);
+    let missing = folder.0.join("missing/state");
+    let below_a_file = format!("{}/state", file.path());
+    for state in [missing.to_str().unwrap(), &below_a_file, "/proc/state"] {
+        let (code, output, error) = check(state);
+        assert_eq!((code, output.as_str()), (2, ""), "{error}");
+        let expected = format!("flowgate: cannot write the state {state}: ");
+        assert!(error.starts_with(&expected), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    // Nothing is left of the check, and a state is not touched by it.
+    let state = folder.0.join("state");
+    let (code, ..) = check(state.to_str().unwrap());
+    assert_eq!((code, fs::read_dir(&folder.0).unwrap().count()), (0, 0));
+    fs::write(&state, "damaged").unwrap();
+    let (code, ..) = check(state.to_str().unwrap());
+    assert_eq!((code, fs::read(&state).unwrap()), (1, b"damaged".to_vec()));
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+}
+
 #[test]
 fn options_that_mean_nothing_for_a_store_are_refused() {
     let file = Limits::new("meaningless", GOOD);
