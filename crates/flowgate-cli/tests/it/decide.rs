@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::support::{flowgate, run};
 
 /// A file that is removed when dropped.
-struct Limits(PathBuf);
+pub struct Limits(pub PathBuf);
 
 impl Limits {
-    fn new(name: &str, text: &str) -> Limits {
+    pub fn new(name: &str, text: &str) -> Limits {
         let name = format!("flowgate-decide-{}-{name}.yaml", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::write(&path, text).unwrap();
@@ -101,13 +101,13 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
 
 /// A server, what it writes to standard error, and its addresses.
 #[cfg(unix)]
-struct Server {
+pub struct Server {
     process: Ending,
     said: mpsc::Receiver<String>,
     grpc: String,
-    http: String,
-    resp: String,
-    admin: String,
+    pub http: String,
+    pub resp: String,
+    pub admin: String,
 }
 
 #[cfg(unix)]
@@ -116,7 +116,7 @@ impl Server {
         Server::with(file, &[])
     }
 
-    fn with(file: &Path, more: &[&str]) -> Server {
+    pub fn with(file: &Path, more: &[&str]) -> Server {
         Server::at("0", file, more)
     }
 
@@ -186,7 +186,7 @@ fn line(said: &mpsc::Receiver<String>) -> String {
 }
 
 #[cfg(unix)]
-fn exchange(address: &str, sent: &str) -> String {
+pub fn exchange(address: &str, sent: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
