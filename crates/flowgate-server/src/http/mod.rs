@@ -85,7 +85,7 @@ impl Site {
             "/auth" if is_get => {
                 self.check(head)?;
                 let query = head.uri.query().unwrap_or_default();
-                auth::answer(&self.limits(), query).await
+                auth::answer(&self.limits(), query, &head.headers).await
             }
             "/healthz" | "/readyz" | "/auth" => Err(not_allowed("GET")),
             "/json" | "/v1/ask" => Err(not_allowed("POST")),
