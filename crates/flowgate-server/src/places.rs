@@ -63,6 +63,11 @@ impl Places {
 }
 
 impl Place {
+    /// Returns whether the client is on this machine.
+    pub(crate) fn is_near(&self) -> bool {
+        self.address.to_canonical().is_loopback()
+    }
+
     /// Returns a number that no other connection has.
     pub(crate) fn id(&self) -> u64 {
         self.places.next_id.fetch_add(1, Relaxed)
@@ -79,5 +84,22 @@ impl Drop for Place {
                 addresses.remove(&self.address);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Places;
+    use crate::bounds::ServerBounds;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_client_on_this_machine_is_near_by_either_version_of_ip() {
+        let places = Arc::new(Places::new(&ServerBounds::default()));
+        let is_near = |address: &str| places.take(address.parse().unwrap()).unwrap().is_near();
+        let near = ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"];
+        assert!(near.into_iter().all(is_near));
+        let far = ["192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1", "0.0.0.0"];
+        assert!(!far.into_iter().any(is_near));
     }
 }

@@ -276,11 +276,12 @@ async fn serve(
     match door {
         Door::Http | Door::Admin => {
             let of = Arc::clone(site);
+            let is_near = place.is_near();
             let answer = move |request, running: Running| {
                 let site = Arc::clone(&of);
                 let span = span(door, &request);
                 let answer = async move {
-                    let reply = site.answer(door, request, &running).await;
+                    let reply = site.answer(door, is_near, request, &running).await;
                     reply.map(|body| running.until_sent(body))
                 };
                 answer.instrument(span)

@@ -52,7 +52,9 @@ pub struct RuleView {
     pub is_shadow: bool,
     /// Its decisions.
     pub counts: RuleCounts,
-    /// How much all servers may have admitted beyond the quota, at most, in tokens. `None`: without a bound.
+    /// Tokens that all servers may have admitted beyond the quota, at most. `None`: without a bound.
+    ///
+    /// In memory, it is one burst for each key that an operator has set back to full.
     pub beyond: Option<u64>,
 }
 
@@ -97,14 +99,13 @@ impl DecideViewer {
 }
 
 impl RuleView {
-    fn of(rule: &Rule) -> Self {
+    pub(crate) fn of(rule: &Rule) -> Self {
         Self {
             id: rule.id().to_owned(),
             quota: quota(rule.allows()),
             is_shadow: rule.is_shadow(),
             counts: RuleCounts::of(rule.answers()),
-            // In memory, the inequality of the limit is exact.
-            beyond: rule.stored().map_or(Some(0), |stored| stored.beyond()),
+            beyond: rule.bound().total(),
         }
     }
 }

@@ -27,6 +27,13 @@ pub(crate) fn without_credentials(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns whether the text is the URL of a server of HTTP, and not that of a store.
+#[cfg(any(feature = "decide", feature = "fleet"))]
+pub(crate) fn is_http(text: &str) -> bool {
+    let mut schemes = ["http://", "https://"].into_iter();
+    schemes.any(|scheme| text.starts_with(scheme))
+}
+
 /// Splits a URL into the part before the credentials, the credentials, and the rest.
 fn split(text: &str) -> Option<(&str, &str, &str)> {
     let begin = text.find("://").map_or(0, |colon| colon + "://".len());

@@ -64,6 +64,8 @@ HTTP:
   POST /v1/ask      {\"limit\": \"api.user\", \"key\": \"alice\", \"n\": 1}: 200 or 429
   GET /auth?limit=api.user&key=alice&deny=403
                     for nginx's auth_request: 200 or 403
+  GET /auth?limit=api.user&header=x-user
+                    for Caddy and Traefik: 200 or 429; the key is that field
   GET /healthz, /readyz
 
 RESP, for clients of Redis:
@@ -73,7 +75,8 @@ RESP, for clients of Redis:
                     refused 0 or 1, limit, remaining, milliseconds until a
                     retry (or -1), milliseconds until full
 
-For operators (--admin): GET /metrics of Prometheus, /config, /healthz, /readyz.
+For operators (--admin): GET /metrics of Prometheus, /config, /limits, /healthz,
+and /readyz. flowgate fleet shows and resets the limits.
 
 The files are read again when they change, and at SIGHUP: what was taken stays
 taken, and a file with a mistake changes nothing. So is a certificate. Ctrl-C or SIGTERM answers what has arrived, and ends.
@@ -201,7 +204,10 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
                 "--state is for limits of this process, and the store keeps what was taken: remove --state, or write --store local",
             ));
         }
-        Some(file) => state::read(file)?,
+        Some(file) => {
+            state::check(file)?;
+            state::read(file)?
+        }
         None => None,
     };
     let store = arguments.store.open(state.as_deref())?;

@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::support::{flowgate, run};
 
 /// A file that is removed when dropped.
-struct Limits(PathBuf);
+pub struct Limits(pub PathBuf);
 
 impl Limits {
-    fn new(name: &str, text: &str) -> Limits {
+    pub fn new(name: &str, text: &str) -> Limits {
         let name = format!("flowgate-decide-{}-{name}.yaml", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::write(&path, text).unwrap();
@@ -101,13 +101,13 @@ fn addresses_that_cannot_be_used_are_told_in_one_line() {
 
 /// A server, what it writes to standard error, and its addresses.
 #[cfg(unix)]
-struct Server {
+pub struct Server {
     process: Ending,
     said: mpsc::Receiver<String>,
     grpc: String,
-    http: String,
-    resp: String,
-    admin: String,
+    pub http: String,
+    pub resp: String,
+    pub admin: String,
 }
 
 #[cfg(unix)]
@@ -116,7 +116,7 @@ impl Server {
         Server::with(file, &[])
     }
 
-    fn with(file: &Path, more: &[&str]) -> Server {
+    pub fn with(file: &Path, more: &[&str]) -> Server {
         Server::at("0", file, more)
     }
 
@@ -186,7 +186,7 @@ fn line(said: &mpsc::Receiver<String>) -> String {
 }
 
 #[cfg(unix)]
-fn exchange(address: &str, sent: &str) -> String {
+pub fn exchange(address: &str, sent: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
@@ -682,6 +682,34 @@ fn c1_a_planned_restart_goes_on_with_what_was_lent() {
     let (code, _, error) = run(&[&check[..], &options[..]].concat());
     assert_eq!(code, 1);
     assert!(error.starts_with("flowgate: the state: damaged"), "{error}");
+}
+
+/// At the end, it would be too late: what was taken would be lost.
+#[cfg(unix)]
+#[test]
+fn a_state_that_cannot_be_written_is_refused_at_the_start() {
+    let file = Limits::new("no-state", GOOD);
+    let folder = format!("flowgate-decide-no-state-{}", std::process::id());
+    let folder = Folder(std::env::temp_dir().join(folder));
+    fs::create_dir_all(&folder.0).unwrap();
+    let check = |state: &str| run(&["decide", file.path(), "--check", "--state", state]);
+    let missing = folder.0.join("missing/state");
+    let below_a_file = format!("{}/state", file.path());
+    for state in [missing.to_str().unwrap(), &below_a_file, "/proc/state"] {
+        let (code, output, error) = check(state);
+        assert_eq!((code, output.as_str()), (2, ""), "{error}");
+        let expected = format!("flowgate: cannot write the state {state}: ");
+        assert!(error.starts_with(&expected), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    // Nothing is left of the check, and a state is not touched by it.
+    let state = folder.0.join("state");
+    let (code, ..) = check(state.to_str().unwrap());
+    assert_eq!((code, fs::read_dir(&folder.0).unwrap().count()), (0, 0));
+    fs::write(&state, "damaged").unwrap();
+    let (code, ..) = check(state.to_str().unwrap());
+    assert_eq!((code, fs::read(&state).unwrap()), (1, b"damaged".to_vec()));
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn wrong_arguments_are_one_line() {
         (2, &["fleet", "inspect"], "<LIMIT>"),
         (
             2,
-            &["fleet", "inspect", "http://h/", "api"],
+            &["fleet", "inspect", "ftp://h/", "api"],
             "write redis://HOST:PORT",
         ),
         (

@@ -7,6 +7,8 @@ mod find;
 mod fleet;
 mod load;
 mod nginx;
+#[cfg(all(unix, feature = "decide", feature = "fleet"))]
+mod operators;
 mod pace;
 mod pages;
 mod profile;

@@ -108,6 +108,22 @@ pub(crate) enum Allows {
     TwoQuotas(Quotas),
 }
 
+impl Allows {
+    /// Returns the most tokens in one burst: of two quotas, the larger one.
+    pub(crate) fn burst(&self) -> u64 {
+        match self {
+            Self::Everything => u64::MAX,
+            Self::Nothing { .. } => 0,
+            Self::Windows { count, .. } => (*count).into(),
+            Self::Quota { quota, .. } => quota.max_burst(),
+            Self::TwoQuotas(quotas) => {
+                let bursts = quotas.as_slice().iter().map(Quota::max_burst);
+                bursts.max().unwrap_or_default()
+            }
+        }
+    }
+}
+
 /// A unit of `rate_limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {

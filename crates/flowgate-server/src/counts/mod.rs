@@ -54,15 +54,30 @@ impl Outcome {
 
 /// The answers of one limit, by outcome. A reload keeps them.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(Stripes<{ Outcome::ALL.len() }>);
+pub(crate) struct Answers {
+    by_outcome: Stripes<{ Outcome::ALL.len() }>,
+    /// One burst for each time that an operator has set a key back to full.
+    reset: AtomicU64,
+}
 
 impl Answers {
     pub(crate) fn add(&self, outcome: Outcome) {
-        self.0.add(outcome as usize, 1);
+        self.by_outcome.add(outcome as usize, 1);
     }
 
     pub(crate) fn of(&self, outcome: Outcome) -> u64 {
-        self.0.sum(outcome as usize)
+        self.by_outcome.sum(outcome as usize)
+    }
+
+    /// Counts a key that is full again, with the tokens that this may have added.
+    pub(crate) fn add_reset(&self, burst: u64) {
+        let more = |tokens: u64| Some(tokens.saturating_add(burst));
+        let _ = self.reset.fetch_update(Relaxed, Relaxed, more);
+    }
+
+    /// Returns the tokens that resets may have added, at most.
+    pub(crate) fn reset(&self) -> u64 {
+        self.reset.load(Relaxed)
     }
 }
 

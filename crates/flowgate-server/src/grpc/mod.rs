@@ -9,6 +9,9 @@ mod reflection;
 mod rlqs;
 mod rls;
 
+#[doc(hidden)]
+pub use rlqs::RlqsStream;
+
 use crate::bounds::{MAX_LEASE_MESSAGE, MAX_MESSAGE, MAX_REPORT};
 use crate::http::{Running, Site};
 use crate::limits::DecideLimits;

@@ -3,14 +3,14 @@
 use super::messages::WholeSeconds;
 use super::next;
 use super::quota_messages::{
-    AbandonAction, Action, BucketAction, BucketId, BucketQuotaUsage, QuotaAssignmentAction,
-    RateLimitQuotaResponse, RateLimitQuotaUsageReports, RateLimitStrategy, Strategy, TokenBucket,
-    blanket,
+    AbandonAction, Action, BucketAction, BucketId, QuotaAssignmentAction, RateLimitQuotaResponse,
+    RateLimitQuotaUsageReports, RateLimitStrategy, Strategy, TokenBucket, blanket,
 };
 use crate::http::Site;
 use crate::limits::DecideLimits;
 use crate::rlqs::{Answer, Assignment, QuotaStream, TIME_TO_LIVE, Usage};
 use futures_util::stream::{Stream, try_unfold};
+use prost::Message;
 use std::sync::Arc;
 use tonic::{Status, Streaming};
 
@@ -24,8 +24,7 @@ pub(super) fn answers(
     reports: Streaming<RateLimitQuotaUsageReports>,
 ) -> impl Stream<Item = Result<RateLimitQuotaResponse, Status>> + Send {
     let talk = Talk {
-        stream: site.limits().quotas().open(),
-        domain: String::new(),
+        stream: RlqsStream::open(&site.limits()),
         site,
         reports,
     };
@@ -37,9 +36,7 @@ pub(super) fn answers(
 
 struct Talk {
     /// `None`: there are too many.
-    stream: Option<QuotaStream>,
-    /// That of the first report.
-    domain: String,
+    stream: Option<RlqsStream>,
     site: Arc<Site>,
     reports: Streaming<RateLimitQuotaUsageReports>,
 }
@@ -55,17 +52,7 @@ impl Talk {
             let Some(report) = next(&mut self.reports, idle_time, "no report").await? else {
                 return Ok(None);
             };
-            if self.domain.is_empty() {
-                self.domain = report.domain;
-            } else if !report.domain.is_empty() && report.domain != self.domain {
-                let what = "a stream has one domain; open another stream";
-                return Err(Status::invalid_argument(what));
-            }
-            if self.domain.is_empty() {
-                return Err(Status::invalid_argument("the first report has no domain"));
-            }
-            let limits = self.site.limits();
-            let answer = answer(stream, &limits, &self.domain, report.bucket_quota_usages)?;
+            let answer = stream.answer(&self.site.limits(), report)?;
             if !answer.bucket_action.is_empty() {
                 return Ok(Some(answer));
             }
@@ -73,28 +60,61 @@ impl Talk {
     }
 }
 
-fn answer(
-    stream: &mut QuotaStream,
-    limits: &DecideLimits,
-    domain: &str,
-    usages: Vec<BucketQuotaUsage>,
-) -> Result<RateLimitQuotaResponse, Status> {
-    let mut actions = Vec::with_capacity(usages.len());
-    for usage in usages {
-        let id = usage.bucket_id.filter(|id| !id.bucket.is_empty());
-        let id = id.ok_or_else(|| Status::invalid_argument("a bucket has no id"))?;
-        let usage = Usage {
-            allowed: usage.num_requests_allowed,
-            denied: usage.num_requests_denied,
-            is_new: usage.time_elapsed.is_none_or(|time| time.seconds == 0),
-        };
-        if let Some(answer) = stream.report(limits, domain, &id.bucket, usage) {
-            actions.push(action(id, answer));
-        }
+/// One Envoy, apart from its connection: a report goes in, and an answer comes out. Public for fuzzing.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct RlqsStream {
+    stream: QuotaStream,
+    /// That of the first report.
+    domain: String,
+}
+
+impl RlqsStream {
+    /// Opens a stream. `None`: there are too many.
+    pub fn open(limits: &DecideLimits) -> Option<Self> {
+        Some(Self {
+            stream: limits.quotas().open()?,
+            domain: String::new(),
+        })
     }
-    Ok(RateLimitQuotaResponse {
-        bucket_action: actions,
-    })
+
+    /// Answers a `RateLimitQuotaUsageReports` by a `RateLimitQuotaResponse`. `None`: the report ends the stream.
+    pub fn answer_bytes(&mut self, limits: &DecideLimits, report: &[u8]) -> Option<Vec<u8>> {
+        let report = RateLimitQuotaUsageReports::decode(report).ok()?;
+        Some(self.answer(limits, report).ok()?.encode_to_vec())
+    }
+
+    /// Answers a report. It has no actions if there is nothing to say.
+    fn answer(
+        &mut self,
+        limits: &DecideLimits,
+        report: RateLimitQuotaUsageReports,
+    ) -> Result<RateLimitQuotaResponse, Status> {
+        if self.domain.is_empty() {
+            self.domain = report.domain;
+        } else if !report.domain.is_empty() && report.domain != self.domain {
+            let what = "a stream has one domain; open another stream";
+            return Err(Status::invalid_argument(what));
+        }
+        if self.domain.is_empty() {
+            return Err(Status::invalid_argument("the first report has no domain"));
+        }
+        let mut actions = Vec::with_capacity(report.bucket_quota_usages.len());
+        for usage in report.bucket_quota_usages {
+            let id = usage.bucket_id.filter(|id| !id.bucket.is_empty());
+            let id = id.ok_or_else(|| Status::invalid_argument("a bucket has no id"))?;
+            let usage = Usage {
+                allowed: usage.num_requests_allowed,
+                denied: usage.num_requests_denied,
+                is_new: usage.time_elapsed.is_none_or(|time| time.seconds == 0),
+            };
+            let answer = self.stream.report(limits, &self.domain, &id.bucket, usage);
+            actions.extend(answer.map(|answer| action(id, answer)));
+        }
+        Ok(RateLimitQuotaResponse {
+            bucket_action: actions,
+        })
+    }
 }
 
 fn action(id: BucketId, answer: Answer) -> BucketAction {

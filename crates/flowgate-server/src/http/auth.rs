@@ -1,14 +1,20 @@
-//! `GET /auth?limit=users&key=alice&n=1&deny=403`: a question as a URL, for nginx's `auth_request`.
+//! `GET /auth?limit=users&key=alice&n=1&deny=403`: a question as a URL, for nginx's `auth_request` and the like.
+//!
+//! Where the URL cannot have the key, `header=x-user` names the field of the request that is the key.
 
 use super::query::pairs;
 use super::{Question, Reply, Wrong, problem, text};
 use crate::limits::DecideLimits;
 use hyper::StatusCode;
-use std::borrow::Cow;
+use hyper::header::HeaderMap;
 
-pub(super) async fn answer(limits: &DecideLimits, query: &str) -> Result<Reply, Wrong> {
+pub(super) async fn answer(
+    limits: &DecideLimits,
+    query: &str,
+    headers: &HeaderMap,
+) -> Result<Reply, Wrong> {
     let bad = |detail: &str| problem(StatusCode::BAD_REQUEST, detail);
-    let (mut limit, mut key) = (None, Cow::default());
+    let (mut limit, mut key) = (None, None);
     let (mut n, mut deny) = (1, StatusCode::TOO_MANY_REQUESTS);
     for (name, value) in pairs(query) {
         let Some(value) = value else {
@@ -28,8 +34,17 @@ pub(super) async fn answer(limits: &DecideLimits, query: &str) -> Result<Reply, 
                     _ => return Err(bad("`deny` is 429, or 403 for nginx")),
                 }
             }
-            "key" => key = value,
-            _ => return Err(bad("unknown parameter: write limit, key, n and deny")),
+            "key" | "header" if key.is_some() => {
+                return Err(bad("more than one key: write one of key and header"));
+            }
+            "key" => key = Some(value),
+            // As an empty variable of a proxy, a field that is missing is the empty key.
+            "header" => key = Some(field(headers, word()).into()),
+            _ => {
+                return Err(bad(
+                    "unknown parameter: write limit, key or header, n and deny",
+                ));
+            }
         }
     }
     let Some(limit) = limit else {
@@ -37,10 +52,15 @@ pub(super) async fn answer(limits: &DecideLimits, query: &str) -> Result<Reply, 
     };
     let question = Question {
         limit: &limit,
-        key: &key,
+        key: key.as_deref().unwrap_or_default(),
         n,
         deny,
     };
     let answer = question.answer(limits, |_| text(StatusCode::OK, ""));
     answer.await
+}
+
+/// Returns the value of the first field of this name.
+fn field<'a>(headers: &'a HeaderMap, name: &str) -> &'a [u8] {
+    headers.get(name).map_or(&[], |value| value.as_bytes())
 }

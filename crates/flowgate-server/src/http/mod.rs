@@ -4,6 +4,7 @@ mod admin;
 mod ask;
 mod auth;
 mod json;
+mod limits;
 mod query;
 mod streams;
 mod timed;
@@ -49,16 +50,17 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Answers a request. Everything that can be wrong with it is an answer, too.
+    /// Answers a request of a client that is on this machine, or not. Everything that can be wrong with it is an answer, too.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         door: Door,
+        is_near: bool,
         request: Request<Incoming>,
         running: &Running,
     ) -> Reply {
         let (head, body) = request.into_parts();
         if door == Door::Admin {
-            return self.administer(&head).await;
+            return self.administer(is_near, &head).await;
         }
         let answer = self.route(&head, body, running).await;
         answer.unwrap_or_else(Wrong::reply)
@@ -83,7 +85,7 @@ impl Site {
             "/auth" if is_get => {
                 self.check(head)?;
                 let query = head.uri.query().unwrap_or_default();
-                auth::answer(&self.limits(), query).await
+                auth::answer(&self.limits(), query, &head.headers).await
             }
             "/healthz" | "/readyz" | "/auth" => Err(not_allowed("GET")),
             "/json" | "/v1/ask" => Err(not_allowed("POST")),

@@ -15,14 +15,17 @@ use crate::counts::{Answers, DecisionCounts, Reports};
 use crate::decision::DescriptorEntry;
 use crate::rlqs::Quotas;
 use crate::throttle::Throttle;
-use flowgate::{KeyedError, Quota};
-use flowgate_fleet::{Fleet, FleetError, FleetKeyed, LeaseAnswers, LeaseRequests};
+use flowgate::{KeyedError, Quota, Snapshot};
+use flowgate_fleet::{
+    Fleet, FleetBound, FleetError, FleetKeyed, FleetStanding, LeaseAnswers, LeaseRequests,
+};
 use flowgate_tower::{Headers, LimitHeaders};
 use hyper::HeaderMap;
 use state::{Exports, StateWriter};
 use std::collections::HashMap;
 use std::collections::hash_map;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tree::{Node, Tree};
 
 /// The command, and the name of its keys in a state.
@@ -124,6 +127,38 @@ impl Rule {
         }
     }
 
+    /// Returns how much may have been admitted beyond the quota of a key, in tokens. What Envoys decide is counted apart.
+    pub(crate) fn bound(&self) -> FleetBound {
+        if let Some(stored) = self.stored() {
+            return stored.bound();
+        }
+        // In memory, the inequality of the limit is exact, unless an operator sets a key back to full.
+        let mut bound = FleetBound::default();
+        bound.reset = self.answers.reset();
+        bound.others_alone = Some(0);
+        bound
+    }
+
+    /// Returns what is left of a key: in a store, by its last answer. `None`: nothing is kept here.
+    pub(crate) fn standing(&self, key: &Key<'_>, own: Option<Quota>) -> Option<Standing> {
+        match &self.state {
+            RuleState::Memory(table) => Some(Standing::in_memory(&table.snapshot(key, own))),
+            RuleState::Store(stored) => Some(Standing::in_store(&stored.standing(key))),
+            RuleState::None | RuleState::Assigned(_) => None,
+        }
+    }
+
+    /// Sets a key back to full. `None`: it is not in memory.
+    ///
+    /// Returns what was left before.
+    pub(crate) fn reset(&self, key: &Key<'_>) -> Option<Standing> {
+        let table = self.table()?;
+        let before = Standing::in_memory(&table.snapshot(key, None));
+        table.reset(key);
+        self.answers.add_reset(self.terms.allows.burst());
+        Some(before)
+    }
+
     /// Returns what Envoys report, if they decide about this limit.
     pub(crate) fn reports(&self) -> Option<&Arc<Reports>> {
         match &self.state {
@@ -180,6 +215,11 @@ impl Rule {
         Key::Path { entries, open }
     }
 
+    /// Returns whether values have limits of their own.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.open.contains(&true)
+    }
+
     /// Returns the key for the only open value.
     pub(crate) fn key_of_value<'a>(&self, value: &'a [u8]) -> Result<Key<'a>, Unknown> {
         match self.open.iter().filter(|open| **open).count() {
@@ -187,6 +227,34 @@ impl Rule {
             0 => Err(Unknown::NoKey),
             1 => Ok(Key::Value(value)),
             several => Err(Unknown::SeveralKeys(several)),
+        }
+    }
+}
+
+/// The rest of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// The most tokens in one burst.
+    pub(crate) limit: u64,
+    pub(crate) remaining: u64,
+    /// The time until all tokens are there again.
+    pub(crate) reset_after: Duration,
+}
+
+impl Standing {
+    fn in_memory(seen: &Snapshot) -> Self {
+        Self {
+            limit: seen.limit,
+            remaining: seen.remaining,
+            reset_after: seen.reset_after,
+        }
+    }
+
+    fn in_store(seen: &FleetStanding) -> Self {
+        Self {
+            limit: seen.limit,
+            remaining: seen.remaining,
+            reset_after: seen.reset_after,
         }
     }
 }
@@ -434,9 +502,14 @@ impl DecideLimits {
         name: &str,
         value: &'a [u8],
     ) -> Result<(&Rule, Key<'a>), Unknown> {
-        let rule = self.names.get(name).ok_or(Unknown::Name)?;
-        let rule = rule.as_ref().ok_or(Unknown::Ambiguous)?;
+        let rule = self.rule_of_name(name)?;
         Ok((rule, rule.key_of_value(value)?))
+    }
+
+    /// Returns a rule by its name or id.
+    pub(crate) fn rule_of_name(&self, name: &str) -> Result<&Rule, Unknown> {
+        let rule = self.names.get(name).ok_or(Unknown::Name)?;
+        Ok(rule.as_ref().ok_or(Unknown::Ambiguous)?)
     }
 
     fn rule_of(&self, id: &str) -> Option<&Arc<Rule>> {

@@ -4,7 +4,9 @@ use super::Key;
 use crate::config::{Allows, Exceeds, Terms};
 use crate::decision::Undecided;
 use flowgate::{Denied, LimiterKind, Quota};
-use flowgate_fleet::{Ask, CutOff, Fleet, FleetError, FleetKeyed, FleetStanding, Overshoot};
+use flowgate_fleet::{
+    Ask, CutOff, Fleet, FleetBound, FleetError, FleetKeyed, FleetStanding, Overshoot,
+};
 use tracing::{Instrument, debug_span};
 
 /// The keys that a server remembers, if the limit has no `capacity`.
@@ -144,9 +146,9 @@ impl Stored {
         self.limit.standing(key.bytes())
     }
 
-    /// Returns how much all servers may have admitted beyond the quota, in tokens. `None`: without a bound.
-    pub(crate) fn beyond(&self) -> Option<u64> {
-        self.limit.bound().total()
+    /// Returns how much all servers may have admitted beyond the quota, in tokens.
+    pub(crate) fn bound(&self) -> FleetBound {
+        self.limit.bound()
     }
 
     pub(crate) fn is_connected(&self) -> bool {

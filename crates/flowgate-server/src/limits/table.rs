@@ -163,6 +163,11 @@ impl Table {
         own!(self, own, limits => _ = limits.refund(key, n));
     }
 
+    /// Forgets what was taken of a key, so that it is full.
+    pub(crate) fn reset(&self, key: &Key<'_>) {
+        each!(self, limits => limits.reset(key));
+    }
+
     pub(crate) fn snapshot(&self, key: &Key<'_>, own: Option<Quota>) -> Snapshot {
         own!(self, own, limits => limits.snapshot(key))
     }

@@ -205,6 +205,13 @@ impl Division {
         self.shares.is_empty() && self.leftovers.is_empty() && is_full
     }
 
+    /// Returns the tokens, and the tokens per second, that clients may still use.
+    pub(crate) fn out(&mut self, now: Timestamp) -> (u64, f64) {
+        self.expire(now);
+        let Part { steps, max } = self.held;
+        (max, steps as f64 / self.interval_s as f64)
+    }
+
     /// Returns the number of clients that may have a part.
     pub(crate) fn clients(&mut self, now: Timestamp) -> usize {
         self.expire(now);

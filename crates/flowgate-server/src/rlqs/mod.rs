@@ -53,6 +53,18 @@ pub(crate) enum Answer {
     Abandon,
 }
 
+/// What Envoys hold of a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Out {
+    /// Keys that are divided.
+    pub(crate) keys: usize,
+    /// Buckets of Envoys that may have a part, of all keys.
+    pub(crate) buckets: usize,
+    /// What these buckets can have, and what fills them.
+    pub(crate) tokens: u64,
+    pub(crate) per_second: f64,
+}
+
 impl Quotas {
     /// Divides from now, after a restart that `before` clients may have outlived.
     pub(crate) fn new(now: Timestamp, before: usize) -> Self {
@@ -92,6 +104,26 @@ impl Quotas {
     /// Returns the number of limits that are divided, each key of a limit by itself.
     pub(crate) fn len(&self) -> usize {
         self.divided().divisions.len()
+    }
+
+    /// Returns what Envoys hold of a limit: of one key, or of all.
+    pub(crate) fn out(&self, rule: &Rule, key: Option<&Key<'_>>, now: Timestamp) -> Out {
+        // A limit's own part of a key is where those of its keys begin.
+        let sought = division_key(rule, key.unwrap_or(&Key::Nothing));
+        let is_it = |at: &[u8]| match key {
+            Some(_) => *at == *sought,
+            None => at.starts_with(&sought),
+        };
+        let mut divided = self.divided();
+        let mut out = Out::default();
+        for (_, division) in divided.divisions.iter_mut().filter(|(at, _)| is_it(at)) {
+            let (tokens, per_second) = division.out(now);
+            out.keys += 1;
+            out.buckets += division.clients(now);
+            out.tokens += tokens;
+            out.per_second += per_second;
+        }
+        out
     }
 
     fn divided(&self) -> MutexGuard<'_, Divided> {

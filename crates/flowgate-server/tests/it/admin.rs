@@ -1,7 +1,9 @@
 //! The door of operators: metrics, probes, the configuration.
 
 use crate::support::{Running, answer, connect};
-use flowgate_server::{Config, ServerBounds};
+use flowgate_fleet::Fleet;
+use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime, ServerBounds};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::thread;
@@ -121,7 +123,12 @@ fn the_page_is_in_the_format_of_prometheus() {
 fn keys_of_requests_are_on_no_page() {
     let server = Running::new(LIMITS, |server| server);
     server.resp(b"FG.ASK users very-private\r\nCL.THROTTLE very-private 0 1 60\r\n");
-    for path in ["/metrics", "/config"] {
+    for path in [
+        "/metrics",
+        "/config",
+        "/limits",
+        "/limits?limit=users&key=very-private",
+    ] {
         let page = server.admin(path);
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
         assert!(!page.contains("private"), "{page}");
@@ -143,7 +150,7 @@ fn the_configuration_can_be_read_back() {
 #[test]
 fn pages_of_operators_are_behind_their_door_and_the_secret() {
     let server = Running::new(LIMITS, |server| server.secret("s3cret"));
-    for path in ["/metrics", "/config"] {
+    for path in ["/metrics", "/config", "/limits"] {
         let refused = server.admin(path);
         assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
         let get = format!(
@@ -163,6 +170,228 @@ fn pages_of_operators_are_behind_their_door_and_the_secret() {
             .admin("/auth?limit=users&key=a")
             .starts_with("HTTP/1.1 404 ")
     );
+}
+
+/// Sends a request to the door of operators. Returns the status, and the body as JSON.
+fn asked(server: &Running, method: &str, path: &str) -> (u16, Value) {
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+    let page = answer(server.admin, &request);
+    let status = page.split(' ').nth(1).unwrap().parse().unwrap();
+    let (_, body) = page.split_once("\r\n\r\n").unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+/// A page of a limit without what differs between limits.
+fn page_of(limit: &str, quota: &str, kept: &str) -> Value {
+    json!({
+        "limit": limit,
+        "name": null,
+        "quota": quota,
+        "is_shadow": false,
+        "kept": kept,
+        "is_connected": null,
+        "keys": null,
+        "capacity": null,
+        "decisions": { "admitted": 0, "refused": 0, "refused_in_shadow": 0, "not_taken": 0, "undecided": 0 },
+        "beyond": { "total": 0, "in_flight": 0, "leased": 0, "forgotten": 0, "reset": 0, "alone": 0, "others_alone": 0 },
+        "assigned": null,
+        "of_key": null,
+    })
+}
+
+#[test]
+fn limits_show_what_they_hold() {
+    let text = "
+domain: api
+descriptors:
+  - { key: user, quota: 3/day, name: users, capacity: 100 }
+  - { key: site, value: a, quota: 4/day burst 2 }
+  - { key: free, rate_limit: { unlimited: true } }
+  - { key: search, quota: 10/s burst 20, rlqs: true }
+";
+    let server = Running::new(text, |server| server);
+    server.resp(b"FG.ASK users alice\r\nFG.ASK users bob\r\nFG.ASK users bob 9\r\n");
+    let mut users = page_of("api.user", "3/day", "memory");
+    users["name"] = "users".into();
+    users["keys"] = 2.into();
+    users["capacity"] = 100.into();
+    users["decisions"]["admitted"] = 2.into();
+    users["decisions"]["refused"] = 1.into();
+    let mut site = page_of("api.site_a", "4/day burst 2", "memory");
+    site["keys"] = 0.into();
+    site["capacity"] = 1.into();
+    let free = page_of("api.free", "unlimited", "nothing");
+    let mut search = page_of("api.search", "10/s burst 20", "envoys");
+    search["assigned"] = json!({ "keys": 0, "buckets": 0, "tokens": 0, "per_second": 0.0 });
+    let all = json!([free, search, site, users]);
+    assert_eq!(asked(&server, "GET", "/limits"), (200, all));
+
+    // By name or id. A limit with keys has nothing left of its own.
+    for name in ["users", "api.user"] {
+        let path = format!("/limits?limit={name}");
+        assert_eq!(asked(&server, "GET", &path), (200, users.clone()));
+    }
+    let (status, mut alice) = asked(&server, "GET", "/limits?limit=users&key=alice");
+    let of_key = alice["of_key"].take();
+    assert_eq!((status, &alice), (200, &users));
+    assert_eq!(
+        (&of_key["available"], &of_key["burst"]),
+        (&2.into(), &3.into())
+    );
+    let full_in_s = of_key["full_in_s"].as_f64().unwrap();
+    assert!((28_700.0..=28_800.0).contains(&full_in_s), "{full_in_s}");
+    // Looking takes nothing, and a limit without keys needs none.
+    assert_eq!(asked(&server, "GET", "/limits?limit=users").1["keys"], 2);
+    let (_, site) = asked(&server, "GET", "/limits?limit=api.site_a");
+    assert_eq!(
+        site["of_key"],
+        json!({ "available": 2, "burst": 2, "full_in_s": 0.0 })
+    );
+}
+
+#[test]
+fn limits_in_a_store_show_their_bound() {
+    let text =
+        "{domain: api, descriptors: [{key: user, quota: 100/s burst 20, when_cut_off: deny}]}";
+    let config = Config::parse("a.yaml", text).unwrap();
+    let store = Fleet::local().open().unwrap();
+    let limits = DecideLimits::in_store(&config, &DecisionTime::system(), &store).unwrap();
+    let server = Running::of(DecideServer::new(limits));
+    server.resp(b"FG.ASK api.user a 20\r\n");
+    let (_, mut page) = asked(&server, "GET", "/limits?limit=api.user&key=a");
+    let of_key = page["of_key"].take();
+    let mut expected = page_of("api.user", "100/s burst 20", "store");
+    expected["is_connected"] = true.into();
+    expected["decisions"]["admitted"] = 1.into();
+    // What flows back within the timeout.
+    expected["beyond"]["in_flight"] = 5.into();
+    expected["beyond"]["total"] = 5.into();
+    assert_eq!((page, &of_key["burst"]), (expected, &20.into()));
+    let (status, wrong) = asked(&server, "DELETE", "/limits?limit=api.user&key=a");
+    let what = "this limit is in a store: write flowgate fleet reset and the address of that store";
+    assert_eq!((status, &wrong["detail"]), (501, &what.into()));
+}
+
+#[test]
+fn c1_a_key_that_is_set_back_is_full_and_its_bound_has_one_more_burst() {
+    let server = Running::new(LIMITS, |server| server);
+    let admitted = |asked: &str| asked.matches("*5\r\n:0\r\n").count();
+    let ask = b"FG.ASK users alice\r\n".repeat(5);
+    let mut all = admitted(&server.resp(&ask));
+    let full = |was_full: bool| (200, json!({ "limit": "api.user", "was_full": was_full }));
+    let path = "/limits?limit=users&key=alice";
+    assert_eq!(asked(&server, "DELETE", path), full(false));
+    let (_, page) = asked(&server, "GET", path);
+    assert_eq!(
+        (&page["of_key"]["available"], &page["keys"]),
+        (&3.into(), &0.into())
+    );
+    assert_eq!(
+        (&page["beyond"]["reset"], &page["beyond"]["total"]),
+        (&3.into(), &3.into())
+    );
+    all += admitted(&server.resp(&ask));
+    assert_eq!(all, 3 + 3);
+    // Others are not concerned.
+    server.resp(b"FG.ASK users bob\r\n");
+    assert_eq!(asked(&server, "DELETE", path), full(false));
+    let (_, bob) = asked(&server, "GET", "/limits?limit=users&key=bob");
+    assert_eq!(bob["of_key"]["available"], 2);
+    assert_eq!(asked(&server, "DELETE", path), full(true));
+    // A reload keeps the bound.
+    let config = Config::parse("b.yaml", &LIMITS.replace("3/day", "9/day")).unwrap();
+    server.reloader.reload(&config).unwrap();
+    let (_, page) = asked(&server, "GET", path);
+    assert_eq!(page["beyond"]["total"], 9);
+}
+
+#[test]
+fn wrong_questions_about_limits_are_answered() {
+    let text = LIMITS.to_owned()
+        + "  - { key: a, descriptors: [{ key: b, quota: 1/day }] }
+  - { key: search, quota: 10/s, rlqs: true }
+  - { key: free, rate_limit: { unlimited: true } }
+";
+    let server = Running::new(&text, |server| server);
+    for (method, path, status, what) in [
+        ("GET", "/limits?limit=none", 404, "no limit has this name"),
+        (
+            "DELETE",
+            "/limits?limit=none&key=a",
+            404,
+            "no limit has this name",
+        ),
+        (
+            "GET",
+            "/limits?key=a",
+            400,
+            "no limit: write /limits?limit=NAME&key=KEY",
+        ),
+        (
+            "DELETE",
+            "/limits",
+            400,
+            "no limit: write /limits?limit=NAME&key=KEY",
+        ),
+        (
+            "DELETE",
+            "/limits?limit=users",
+            400,
+            "this limit has keys: write &key=KEY",
+        ),
+        (
+            "GET",
+            "/limits?limit=users&key=%4",
+            400,
+            "a `%` without two hexadecimal digits",
+        ),
+        (
+            "GET",
+            "/limits?name=users",
+            400,
+            "unknown parameter: write limit and key",
+        ),
+        (
+            "GET",
+            "/limits?limit=api.a.b&key=x",
+            400,
+            "this limit needs 2 values as a key; ask with descriptors",
+        ),
+        (
+            "DELETE",
+            "/limits?limit=api.search&key=x",
+            501,
+            "Envoys hold parts of this limit, which cannot be set back",
+        ),
+        (
+            "DELETE",
+            "/limits?limit=api.free&key=x",
+            501,
+            "nothing is kept of this limit",
+        ),
+        (
+            "POST",
+            "/limits?limit=users&key=a",
+            405,
+            "write GET, DELETE",
+        ),
+        ("DELETE", "/metrics", 405, "write GET"),
+        (
+            "GET",
+            "/nowhere",
+            404,
+            "no such path: write /metrics, /config, /limits, /healthz or /readyz",
+        ),
+    ] {
+        let (answered, problem) = asked(&server, method, path);
+        assert_eq!(
+            (answered, &problem["detail"]),
+            (status, &what.into()),
+            "{method} {path}"
+        );
+    }
+    let server = Running::new(LIMITS, |server| server.secret("s3cret"));
+    assert_eq!(asked(&server, "DELETE", "/limits?limit=users&key=a").0, 401);
 }
 
 #[test]

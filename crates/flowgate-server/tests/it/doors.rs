@@ -73,6 +73,27 @@ fn c1_the_doors_share_their_limits() {
     assert_status(&server.http(&get("/auth?limit=users&key=bob")), 200);
 }
 
+/// A proxy whose address of `/auth` is fixed sends the key as a field.
+#[test]
+fn the_key_of_auth_can_be_a_field_of_the_request() {
+    let server = Running::new(LIMITS, |server| server);
+    let ask = |query: &str, field: &str| {
+        let head = format!("{field}host: a\r\n");
+        let request = get(&format!("/auth?limit=users&{query}"));
+        server.http(&request.replace("host: a\r\n", &head))
+    };
+    for _ in 0..3 {
+        assert_status(&ask("header=x-user", "X-User: alice\r\n"), 200);
+    }
+    assert_status(&ask("header=X-User", "x-user: alice\r\n"), 429);
+    // The key is that of other doors.
+    assert_status(&ask("key=alice", ""), 429);
+    assert_status(&ask("header=x-user", "x-user: bob\r\n"), 200);
+    // All requests without the field share the empty key.
+    assert_status(&ask("key=&n=3", ""), 200);
+    assert_status(&ask("header=x-user", ""), 429);
+}
+
 #[test]
 fn json_is_that_of_envoyproxy_ratelimit() {
     let server = Running::new(LIMITS, |server| server);
@@ -134,6 +155,11 @@ fn a_wrong_request_is_told_what_is_wrong() {
         (get("/auth?limit=users&n=x"), 400, "`n` is a whole number"),
         (get("/auth?limit=users&deny=500"), 400, "`deny` is 429"),
         (get("/auth?limit=users&foo=1"), 400, "unknown parameter"),
+        (
+            get("/auth?limit=users&key=a&header=b"),
+            400,
+            "more than one key",
+        ),
         (get("/json"), 405, "write POST"),
         (post("/auth", ""), 405, "write GET"),
         (get("/"), 404, "no such path"),

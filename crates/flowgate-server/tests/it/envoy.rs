@@ -1,10 +1,10 @@
 //! Clients of gRPC that are not ours: Envoy, and Python with the official definitions.
 
-use crate::support::{Running, connect};
+use crate::support::{Running, connect, free_port, printed, program};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -17,22 +17,6 @@ descriptors:
   - { key: fast, quota: 100/s burst 20 }
   - { key: path, value: /search, rate_limit: { unit: day, requests_per_unit: 3 } }
 ";
-
-/// A program that `ci/engines.sh` brings.
-fn program(name: &str) -> Option<PathBuf> {
-    let engines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/engines");
-    let program = engines.join(name);
-    if !program.exists() {
-        println!("{name} is not here: ci/engines.sh");
-        return None;
-    }
-    Some(program)
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 /// Envoy on a free port, stopped when dropped.
 struct Envoy {
@@ -361,21 +345,12 @@ fn c1_two_envoys_stay_within_one_limit() {
 
 fn python(server: &Running, definitions: &str) -> Option<Vec<Value>> {
     let program = program("grpc/bin/python")?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/ask.py");
-    let output = Command::new(program)
-        .arg(script)
-        .args([&server.grpc.to_string(), definitions])
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
-    let lines = String::from_utf8(output.stdout).unwrap();
-    Some(
-        lines
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect(),
-    )
+    let address = server.grpc.to_string();
+    Some(printed(
+        Command::new(program),
+        "ask.py",
+        &[&address, definitions],
+    ))
 }
 
 #[test]

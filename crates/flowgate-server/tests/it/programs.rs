@@ -1,9 +1,10 @@
-//! Programs that are not ours: redis-cli, redis-benchmark, nginx, curl.
+//! Programs that are not ours: clients of Redis, and proxies that ask by HTTP.
 
-use crate::support::{Running, connect};
+use crate::support::{Running, answer, free_port, printed, program};
+use serde_json::{Value, json};
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,25 +46,79 @@ fn redis_cli_and_redis_benchmark_ask() {
     assert_eq!(cli("FG.ASK users benchmark 0").lines().nth(2), Some("0"));
 }
 
-/// nginx on a free port, stopped when dropped.
-struct Nginx {
+/// A program that asks before it passes a request on, on a free port, stopped when dropped.
+struct Proxy {
     process: Child,
     folder: PathBuf,
     address: SocketAddr,
 }
 
-impl Nginx {
-    fn new(auth: SocketAddr) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
+impl Proxy {
+    /// Starts a program. It gets a folder of its own, and an address to listen on.
+    fn start(name: &str, command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let folder = format!(
-            "flowgate-decide-nginx-{}-{}",
+            "flowgate-decide-{name}-{}-{}",
             std::process::id(),
             address.port()
         );
         let folder = std::env::temp_dir().join(folder);
         fs::create_dir_all(&folder).unwrap();
+        let process = command(&folder, address)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name}: {error}: ./ci/test"));
+        let mut proxy = Self {
+            process,
+            folder,
+            address,
+        };
+        let until = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < until, "{name} does not listen");
+            let ended = proxy.process.try_wait().unwrap();
+            assert!(ended.is_none(), "{name} has ended: {ended:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+        proxy
+    }
+
+    /// Asks for a page as a user, whose name is in the query and in a field.
+    fn get(&self, user: &str) -> String {
+        let request = format!(
+            "GET /healthz?user={user} HTTP/1.1\r\nhost: a\r\nx-user: {user}\r\nconnection: close\r\n\r\n"
+        );
+        answer(self.address, &request)
+    }
+
+    /// Each user gets 5 answers with the page, and is then refused.
+    fn admits_five(&self) {
+        for user in ["alice", "bob%20b"] {
+            for _ in 0..5 {
+                let answer = self.get(user);
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+                assert!(answer.ends_with("ok\n"), "{answer}");
+            }
+            let refused = self.get(user).to_ascii_lowercase();
+            assert!(refused.starts_with("http/1.1 429 "), "{refused}");
+            assert!(refused.contains("\r\nretry-after: "), "{refused}");
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // Its workers end with it.
+        let id = self.process.id().to_string();
+        let _ = Command::new("kill").args(["-TERM", &id]).status();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn nginx(auth: SocketAddr) -> Proxy {
+    Proxy::start("nginx", |folder, address| {
         let at = folder.display();
         let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|kind| format!("{kind}_temp_path {at}/{kind};\n"))
@@ -80,8 +135,7 @@ impl Nginx {
                    auth_request /limit;
                    auth_request_set $wait $upstream_http_retry_after;
                    error_page 403 =429 @refused;
-                   root {at};
-                   try_files /page =404;
+                   proxy_pass http://{auth};
                  }}
                  location @refused {{ add_header Retry-After $wait always; return 429; }}
                  location = /limit {{
@@ -93,66 +147,135 @@ impl Nginx {
                }}
              }}"
         );
-        fs::write(folder.join("page"), "page\n").unwrap();
-        fs::write(folder.join("nginx.conf"), config).unwrap();
+        let path = folder.join("nginx.conf");
+        fs::write(&path, config).unwrap();
         let program = ["/usr/sbin/nginx", "nginx"];
-        let program = program
-            .into_iter()
-            .find(|path| !path.starts_with('/') || PathBuf::from(path).exists());
-        let process = Command::new(program.unwrap())
-            .args(["-e", "stderr", "-c"])
-            .arg(folder.join("nginx.conf"))
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("nginx is installed: ./ci/test");
-        let until = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < until, "nginx does not listen");
-            thread::sleep(Duration::from_millis(5));
-        }
-        Self {
-            process,
-            folder,
-            address,
-        }
-    }
+        let is_there = |path: &&str| !path.starts_with('/') || Path::new(path).exists();
+        let mut command = Command::new(program.into_iter().find(is_there).unwrap());
+        command.args(["-e", "stderr", "-c"]).arg(path);
+        command
+    })
 }
 
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // Its worker ends with it.
-        let id = self.process.id().to_string();
-        let _ = Command::new("kill").args(["-QUIT", &id]).status();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
+/// Returns a file of the page of `flowgate decide`, with addresses of this test instead of those of the page.
+fn file_of_page(begin: &str, addresses: &[(&str, String)]) -> String {
+    let page = include_str!("decide.md");
+    let (_, file) = page.split_once(begin).expect("a file");
+    let (file, _) = file.split_once("```").unwrap();
+    let replace = |file: String, (from, to): &(&str, String)| {
+        assert_eq!(file.matches(from).count(), 1, "{from}");
+        file.replace(from, to)
+    };
+    addresses.iter().fold(file.to_owned(), replace)
 }
 
 #[test]
 #[ignore = "needs nginx: ./ci/test"]
 fn nginx_asks_by_auth_request() {
-    use std::io::{Read, Write};
-
     let server = Running::new(LIMITS, |server| server);
-    let nginx = Nginx::new(server.http);
-    let get = |user: &str| {
-        let mut stream = connect(nginx.address);
-        let request = format!("GET /?user={user} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+    nginx(server.http).admits_five();
+}
+
+#[test]
+#[ignore = "needs Caddy: ./ci/test"]
+fn caddy_asks_by_forward_auth() {
+    let server = Running::new(LIMITS, |server| server);
+    let caddy = Proxy::start("caddy", |folder, address| {
+        let port = address.port();
+        let addresses = [
+            (":10000 {", format!(":{port} {{\n    bind 127.0.0.1")),
+            ("127.0.0.1:8080", server.http.to_string()),
+            ("127.0.0.1:3000", server.http.to_string()),
+        ];
+        let site = file_of_page("# Caddyfile\n", &addresses);
+        let path = folder.join("Caddyfile");
+        fs::write(&path, format!("{{\n    admin off\n}}\n{site}")).unwrap();
+        let mut command = Command::new("caddy");
+        command.args(["run", "--adapter", "caddyfile", "--config"]);
+        // It writes nothing elsewhere.
+        command.arg(path).env("HOME", folder).current_dir(folder);
+        command.env_remove("XDG_DATA_HOME");
+        command.env_remove("XDG_CONFIG_HOME");
+        command
+    });
+    caddy.admits_five();
+}
+
+#[test]
+#[ignore = "needs Traefik: ./ci/test"]
+fn traefik_asks_by_forward_auth() {
+    let Some(program) = program("traefik") else {
+        return;
     };
-    for user in ["alice", "bob"] {
-        for _ in 0..5 {
-            let answer = get(user);
-            assert!(
-                answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("page\n"),
-                "{answer}"
-            );
-        }
-        let refused = get(user);
-        assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
-        assert!(refused.contains("\r\nRetry-After: "), "{refused}");
+    let server = Running::new(LIMITS, |server| server);
+    let traefik = Proxy::start("traefik", |folder, address| {
+        let addresses = [
+            ("127.0.0.1:8080", server.http.to_string()),
+            ("127.0.0.1:3000", server.http.to_string()),
+        ];
+        let path = folder.join("routes.yaml");
+        fs::write(
+            &path,
+            file_of_page(
+                "# routes.yaml: the file of --providers.file.filename\n",
+                &addresses,
+            ),
+        )
+        .unwrap();
+        let mut command = Command::new(program);
+        command.arg(format!("--entryPoints.web.address={address}"));
+        command.arg(format!("--providers.file.filename={}", path.display()));
+        command.args(["--global.checkNewVersion=false", "--log.level=ERROR"]);
+        command.env("HOME", folder).current_dir(folder);
+        command
+    });
+    // It listens before it has read its file.
+    let until = Instant::now() + Duration::from_secs(60);
+    while traefik.get("first").starts_with("HTTP/1.1 404 ") {
+        assert!(Instant::now() < until, "Traefik has no routes");
+        thread::sleep(Duration::from_millis(20));
     }
+    traefik.admits_five();
+}
+
+/// What a client library gets: the answers of both scripts are the same.
+fn answers_of_a_client(server: &str) -> Vec<Value> {
+    vec![
+        json!({ "server": server, "ping": "PONG" }),
+        json!([0, 3, 2, -1, 1]),
+        json!([[0, 5, 4], [0, 5, 3], [0, 5, 2], "no limit has this name"]),
+        json!("WRONGPASS"),
+    ]
+}
+
+#[test]
+#[ignore = "needs redis-py: ./ci/test"]
+fn redis_py_asks_in_both_protocols_and_in_a_pipeline() {
+    let Some(python) = program("redis-py/bin/python") else {
+        return;
+    };
+    for protocol in ["2", "3"] {
+        let server = Running::new(LIMITS, |server| server.secret("sesame"));
+        let port = server.resp.port().to_string();
+        let answers = printed(
+            Command::new(&python),
+            "ask_redis.py",
+            &[&port, "sesame", protocol],
+        );
+        assert_eq!(answers, answers_of_a_client("flowgate"), "RESP{protocol}");
+    }
+}
+
+#[test]
+#[ignore = "needs ioredis: ./ci/test"]
+fn ioredis_asks_in_a_pipeline() {
+    let Some(modules) = program("ioredis/node_modules") else {
+        return;
+    };
+    let server = Running::new(LIMITS, |server| server.secret("sesame"));
+    let port = server.resp.port().to_string();
+    let mut node = Command::new("node");
+    node.env("NODE_PATH", modules);
+    let answers = printed(node, "ask_redis.js", &[&port, "sesame"]);
+    assert_eq!(answers, answers_of_a_client("flowgate"));
 }

@@ -96,6 +96,18 @@ fn a_bucket_gets_the_part_of_the_limit_that_matches_it() {
     let back = stream(&server, &[report_after("5s", "edge", &[search()])]);
     assert_eq!((back.status, actions(&back)), (Some(0), Vec::new()));
 
+    // What Envoys hold of a limit, and of a key.
+    let out = |query: &str| {
+        let page = server.admin(&format!("/limits?limit={query}"));
+        let (_, body) = page.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str::<Value>(body).unwrap()["assigned"].take()
+    };
+    let held = |keys: u64, buckets: u64, tokens: u64, per_second: f64| value!({ "keys": keys, "buckets": buckets, "tokens": tokens, "per_second": per_second });
+    assert_eq!(out("edge.service_search"), held(1, 1, 20, 10.0));
+    assert_eq!(out("users"), held(1, 1, 5, 5.0));
+    assert_eq!(out("users&key=alice"), held(1, 1, 5, 5.0));
+    assert_eq!(out("users&key=bob"), held(0, 0, 0, 0.0));
+
     let page = server.admin("/metrics");
     for line in [
         "flowgate_rlqs_requests_total{rule=\"edge.service_search\",result=\"denied\"} 28",

@@ -5,9 +5,12 @@ use flowgate_server::{
     Config, DecideLimits, DecideServer, DecisionTime, Descriptor, DescriptorEntry, Door,
     LimitDecision, Reloader,
 };
+use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::process::Command;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -159,6 +162,39 @@ impl Drop for Running {
             runtime.shutdown_background();
         }
     }
+}
+
+/// A program that `ci/engines.sh` brings.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let engines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/engines");
+    let program = engines.join(name);
+    if !program.exists() {
+        println!("{name} is not here: ci/engines.sh");
+        return None;
+    }
+    Some(program)
+}
+
+/// Runs a script of this folder. Returns the lines of JSON that it prints.
+pub fn printed(mut interpreter: Command, script: &str, arguments: &[&str]) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let output = interpreter
+        .arg(folder.join(script))
+        .args(arguments)
+        .output();
+    let output = output.unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}: {error}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let values = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    values.collect()
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 /// Sends a request, and returns the answer.

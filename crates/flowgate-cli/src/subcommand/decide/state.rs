@@ -2,9 +2,22 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::exit::Refusal;
+
+/// Checks that the file can be written at the end, when it would be too late to say that it cannot.
+pub(super) fn check(path: &Path) -> Result<(), Refusal> {
+    // The server that ends now may be writing the file, or what becomes it.
+    let beside = beside(path, ".try");
+    let tried = create(&beside).and_then(|_| fs::remove_file(&beside));
+    tried.map_err(|error| {
+        let path = path.display();
+        Refusal::usage(format!(
+            "cannot write the state {path}: {error}; name a file in a folder that is there and can be written to"
+        ))
+    })
+}
 
 /// Reads the file. `None`: there is none, because the last end was not planned, or there was no process before.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Refusal> {
@@ -25,16 +38,21 @@ pub(super) fn remove(path: &Path) -> Result<(), Refusal> {
 
 /// Writes the file, whole or not at all, and for this user alone.
 pub(super) fn write(path: &Path, state: &[u8]) -> Result<(), Refusal> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = Path::new(&beside);
+    let beside = beside(path, ".new");
     let written = || -> io::Result<()> {
-        let mut file = create(beside)?;
+        let mut file = create(&beside)?;
         file.write_all(state)?;
         file.sync_all()?;
-        fs::rename(beside, path)
+        fs::rename(&beside, path)
     };
     written().map_err(|error| could_not("write", path, &error))
+}
+
+/// Returns the name of another file in the same folder.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }
 
 fn create(path: &Path) -> io::Result<File> {

@@ -8,6 +8,7 @@ use flowgate_fleet::{Fleet, FleetBuilder, FleetError, LocalStore};
 use tokio::time::timeout;
 
 use super::log::Log;
+use crate::argument::url::is_http;
 use crate::exit::Refusal;
 
 /// The most records of a store in this process.
@@ -74,7 +75,7 @@ impl Store {
             (sentinels, Some(primary), _) => Fleet::sentinel(sentinels, primary),
             (servers, None, true) => Fleet::cluster(servers),
             (_, None, false) if self.is_local() => return self.open_local(state),
-            ([url], None, false) if is_server(url) => Fleet::server(url),
+            ([url], None, false) if is_http(url) => Fleet::server(url),
             ([url], None, false) => Fleet::redis(url),
             _ => {
                 return Err(Refusal::usage(
@@ -110,13 +111,6 @@ impl Store {
         // No server shares it: this one has the whole of each limit.
         Opened::new(store.fleet().nodes(1), Some(store))
     }
-}
-
-/// Returns whether this is the address of another decision server.
-fn is_server(url: &str) -> bool {
-    ["http://", "https://"]
-        .iter()
-        .any(|scheme| url.starts_with(scheme))
 }
 
 fn wrong(error: FleetError) -> Refusal {
