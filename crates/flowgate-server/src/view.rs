@@ -4,6 +4,7 @@ use crate::config::{Allows, Unit};
 use crate::counts::{Answers, Outcome, ServerCounts};
 use crate::limits::Rule;
 use crate::reload::Current;
+use flowgate_fleet::FleetBound;
 use std::sync::Arc;
 
 /// A handle that looks at a server while it runs.
@@ -99,13 +100,18 @@ impl DecideViewer {
 }
 
 impl RuleView {
-    pub(crate) fn of(rule: &Rule) -> Self {
+    fn of(rule: &Rule) -> Self {
+        Self::bounded(rule, &rule.bound())
+    }
+
+    /// Returns the view of a rule, of which the bound is known.
+    pub(crate) fn bounded(rule: &Rule, bound: &FleetBound) -> Self {
         Self {
             id: rule.id().to_owned(),
             quota: quota(rule.allows()),
             is_shadow: rule.is_shadow(),
             counts: RuleCounts::of(rule.answers()),
-            beyond: rule.bound().total(),
+            beyond: bound.total(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! After how many requests a server delays further ones, by how much, and when it begins anew.
 
 use crate::inquiry::took_ns;
+use crate::median::median;
 use crate::models::{Delayed, Delays};
 use crate::{DetectedAlgorithm, DetectedDelays, DetectedKind, Estimate, Observation, ProbeOutcome};
 
@@ -75,15 +76,9 @@ impl Late {
     }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
-}
-
 /// Returns whether most values are near their median, which is more than nothing.
 fn are_even(values: &[f64]) -> bool {
-    let middle = median(values);
+    let middle = median(&mut values.to_vec());
     let is_near = |value: &&f64| (**value - middle).abs() <= EVEN * middle;
     let near = values.iter().filter(is_near).count();
     middle > TICK && near as f64 >= MOST * values.len() as f64
@@ -165,12 +160,12 @@ pub(crate) enum Shown {
 /// Returns what the record shows.
 pub(crate) fn shown(record: &[Observation], late: Late) -> Shown {
     let windows = windows(record, late);
-    let prompt: Vec<f64> = record
+    let mut prompt: Vec<f64> = record
         .iter()
         .filter(|seen| !late.is(seen))
         .map(|seen| took_ns(seen) as f64)
         .collect();
-    let idle = median(&prompt);
+    let idle = median(&mut prompt);
     let Some(first) = windows.first() else {
         return Shown::Nothing;
     };
@@ -226,18 +221,17 @@ fn fitted(free: u64, delayed: &[Delayed]) -> Option<Delays> {
     if delayed.is_empty() {
         return None;
     }
-    let all: Vec<f64> = delayed.iter().map(|delayed| delayed.by).collect();
+    let mut all: Vec<f64> = delayed.iter().map(|delayed| delayed.by).collect();
     let equal = Delays {
         free,
-        first: median(&all),
+        first: median(&mut all),
         step: 0.0,
         longest: f64::INFINITY,
     };
-    let growing = growing(free, delayed);
-    let mut sorted = all.clone();
-    sorted.sort_by(f64::total_cmp);
-    let top = sorted[sorted.len() * 9 / 10];
-    let longest: Vec<f64> = all
+    let without_end = growing(free, delayed);
+    // The median has sorted them.
+    let top = all[all.len() * 9 / 10];
+    let mut longest: Vec<f64> = all
         .iter()
         .copied()
         .filter(|by| *by > AMONG_LONGEST * top)
@@ -247,13 +241,18 @@ fn fitted(free: u64, delayed: &[Delayed]) -> Option<Delays> {
         .copied()
         .filter(|delayed| delayed.by < BELOW_LONGEST * top)
         .collect();
-    let up_to = growing_below(free, &below, median(&longest)).filter(|_| longest.len() >= 3);
+    // From the delays below the longest ones.
+    let growing_below = growing(free, &below).filter(|_| longest.len() >= 3);
+    let up_to = growing_below.map(|below| Delays {
+        longest: median(&mut longest),
+        ..below
+    });
     let off = |model: &Delays| -> f64 {
         let off = delayed.iter().map(|delayed| model.off(delayed).abs());
         off.sum()
     };
     let mut best = equal;
-    for other in [growing, up_to].into_iter().flatten() {
+    for other in [without_end, up_to].into_iter().flatten() {
         if off(&other) < BETTER * off(&best) {
             best = other;
         }
@@ -266,26 +265,18 @@ fn growing(free: u64, delayed: &[Delayed]) -> Option<Delays> {
     let next = delayed
         .windows(2)
         .filter(|pair| pair[1].number == pair[0].number + 1);
-    let steps: Vec<f64> = next.map(|pair| pair[1].by - pair[0].by).collect();
-    let step = median(&steps);
-    let firsts: Vec<f64> = delayed
+    let mut steps: Vec<f64> = next.map(|pair| pair[1].by - pair[0].by).collect();
+    let step = median(&mut steps);
+    let mut firsts: Vec<f64> = delayed
         .iter()
         .map(|delayed| delayed.by - step * (delayed.number - free - 1) as f64)
         .collect();
     let is_growing = step > TICK;
     is_growing.then(|| Delays {
         free,
-        first: median(&firsts),
+        first: median(&mut firsts),
         step,
         longest: f64::INFINITY,
-    })
-}
-
-/// The same up to `longest`, from the delays below it.
-fn growing_below(free: u64, below: &[Delayed], longest: f64) -> Option<Delays> {
-    Some(Delays {
-        longest,
-        ..growing(free, below)?
     })
 }
 

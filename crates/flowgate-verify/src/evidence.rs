@@ -1,4 +1,5 @@
 use crate::clock::{Clock, SHORTEST_TICK};
+use crate::median::median;
 use crate::{Observation, ProbeOutcome};
 
 /// When something happened: from, to, in nanoseconds.
@@ -28,11 +29,6 @@ pub(crate) struct Evidence {
     pub(crate) refused: Vec<Span>,
     blur: f64,
     clock: Clock,
-}
-
-fn median(mut took: Vec<f64>) -> f64 {
-    took.sort_by(f64::total_cmp);
-    took.get(took.len() / 2).copied().unwrap_or(0.0)
 }
 
 impl Evidence {
@@ -70,7 +66,10 @@ impl Evidence {
                 ProbeOutcome::Failed => evidence.possibly.push(span),
             }
         }
-        evidence.blur = took.map(median).into_iter().fold(0.0, f64::max);
+        evidence.blur = took
+            .map(|mut took| median(&mut took))
+            .into_iter()
+            .fold(0.0, f64::max);
         evidence.surely.sort_by(|a, b| a.to.total_cmp(&b.to));
         let mut earliest = f64::INFINITY;
         for span in evidence.surely.iter_mut().rev() {

@@ -35,6 +35,7 @@ mod hints;
 mod identify;
 mod inquiry;
 mod investigation;
+mod median;
 mod models;
 mod observation;
 mod phases;

@@ -100,8 +100,8 @@ fn unknown(unknown: Unknown) -> Wrong {
 
 /// Returns the state of a limit. No name of a key is in it.
 fn state(limits: &DecideLimits, rule: &Rule, key: Option<&Key<'_>>) -> Value {
-    let view = RuleView::of(rule);
     let bound = rule.bound();
+    let view = RuleView::bounded(rule, &bound);
     let kept = match (rule.table(), rule.stored(), rule.reports()) {
         (Some(_), ..) => "memory",
         (_, Some(_), _) => "store",

@@ -3,6 +3,7 @@
 mod admin;
 mod bounds;
 mod config;
+mod daemon;
 mod decisions;
 mod doors;
 mod envoy;

@@ -1,11 +1,12 @@
 //! Programs that are not ours: clients of Redis, and proxies that ask by HTTP.
 
-use crate::support::{Running, answer, free_port, printed, program};
+use crate::daemon::Daemon;
+use crate::support::{Running, answer, printed, program};
 use serde_json::{Value, json};
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,50 +47,16 @@ fn redis_cli_and_redis_benchmark_ask() {
     assert_eq!(cli("FG.ASK users benchmark 0").lines().nth(2), Some("0"));
 }
 
-/// A program that asks before it passes a request on, on a free port, stopped when dropped.
-struct Proxy {
-    process: Child,
-    folder: PathBuf,
-    address: SocketAddr,
-}
+/// A program that asks before it passes a request on.
+struct Proxy(Daemon);
 
 impl Proxy {
-    /// Starts a program. It gets a folder of its own, and an address to listen on.
-    fn start(name: &str, command: impl FnOnce(&Path, SocketAddr) -> Command) -> Self {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let folder = format!(
-            "flowgate-decide-{name}-{}-{}",
-            std::process::id(),
-            address.port()
-        );
-        let folder = std::env::temp_dir().join(folder);
-        fs::create_dir_all(&folder).unwrap();
-        let process = command(&folder, address)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{name}: {error}: ./ci/test"));
-        let mut proxy = Self {
-            process,
-            folder,
-            address,
-        };
-        let until = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < until, "{name} does not listen");
-            let ended = proxy.process.try_wait().unwrap();
-            assert!(ended.is_none(), "{name} has ended: {ended:?}");
-            thread::sleep(Duration::from_millis(5));
-        }
-        proxy
-    }
-
     /// Asks for a page as a user, whose name is in the query and in a field.
     fn get(&self, user: &str) -> String {
         let request = format!(
             "GET /healthz?user={user} HTTP/1.1\r\nhost: a\r\nx-user: {user}\r\nconnection: close\r\n\r\n"
         );
-        answer(self.address, &request)
+        answer((Ipv4Addr::LOCALHOST, self.0.port).into(), &request)
     }
 
     /// Each user gets 5 answers with the page, and is then refused.
@@ -107,29 +74,22 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        // Its workers end with it.
-        let id = self.process.id().to_string();
-        let _ = Command::new("kill").args(["-TERM", &id]).status();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 fn nginx(auth: SocketAddr) -> Proxy {
-    Proxy::start("nginx", |folder, address| {
+    let program = ["/usr/sbin/nginx", "nginx"];
+    let is_there = |path: &&str| !path.starts_with('/') || Path::new(path).exists();
+    let program = program.into_iter().find(is_there).unwrap();
+    Proxy(Daemon::start(program, |folder, port, command| {
         let at = folder.display();
         let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|kind| format!("{kind}_temp_path {at}/{kind};\n"))
             .concat();
         let config = format!(
-            "daemon off; pid {at}/pid; error_log {at}/error.log; events {{}}
+            "daemon off; master_process off; pid {at}/pid; error_log {at}/error.log; events {{}}
              http {{
                access_log off;
                {paths}
                server {{
-                 listen {address};
+                 listen 127.0.0.1:{port};
                  location / {{
                    set $user $arg_user;
                    auth_request /limit;
@@ -149,12 +109,8 @@ fn nginx(auth: SocketAddr) -> Proxy {
         );
         let path = folder.join("nginx.conf");
         fs::write(&path, config).unwrap();
-        let program = ["/usr/sbin/nginx", "nginx"];
-        let is_there = |path: &&str| !path.starts_with('/') || Path::new(path).exists();
-        let mut command = Command::new(program.into_iter().find(is_there).unwrap());
         command.args(["-e", "stderr", "-c"]).arg(path);
-        command
-    })
+    }))
 }
 
 /// Returns a file of the page of `flowgate decide`, with addresses of this test instead of those of the page.
@@ -180,8 +136,7 @@ fn nginx_asks_by_auth_request() {
 #[ignore = "needs Caddy: ./ci/test"]
 fn caddy_asks_by_forward_auth() {
     let server = Running::new(LIMITS, |server| server);
-    let caddy = Proxy::start("caddy", |folder, address| {
-        let port = address.port();
+    let caddy = Proxy(Daemon::start("caddy", |folder, port, command| {
         let addresses = [
             (":10000 {", format!(":{port} {{\n    bind 127.0.0.1")),
             ("127.0.0.1:8080", server.http.to_string()),
@@ -190,14 +145,12 @@ fn caddy_asks_by_forward_auth() {
         let site = file_of_page("# Caddyfile\n", &addresses);
         let path = folder.join("Caddyfile");
         fs::write(&path, format!("{{\n    admin off\n}}\n{site}")).unwrap();
-        let mut command = Command::new("caddy");
         command.args(["run", "--adapter", "caddyfile", "--config"]);
         // It writes nothing elsewhere.
         command.arg(path).env("HOME", folder).current_dir(folder);
         command.env_remove("XDG_DATA_HOME");
         command.env_remove("XDG_CONFIG_HOME");
-        command
-    });
+    }));
     caddy.admits_five();
 }
 
@@ -208,7 +161,7 @@ fn traefik_asks_by_forward_auth() {
         return;
     };
     let server = Running::new(LIMITS, |server| server);
-    let traefik = Proxy::start("traefik", |folder, address| {
+    let traefik = Proxy(Daemon::start(program, |folder, port, command| {
         let addresses = [
             ("127.0.0.1:8080", server.http.to_string()),
             ("127.0.0.1:3000", server.http.to_string()),
@@ -222,13 +175,11 @@ fn traefik_asks_by_forward_auth() {
             ),
         )
         .unwrap();
-        let mut command = Command::new(program);
-        command.arg(format!("--entryPoints.web.address={address}"));
+        command.arg(format!("--entryPoints.web.address=127.0.0.1:{port}"));
         command.arg(format!("--providers.file.filename={}", path.display()));
         command.args(["--global.checkNewVersion=false", "--log.level=ERROR"]);
         command.env("HOME", folder).current_dir(folder);
-        command
-    });
+    }));
     // It listens before it has read its file.
     let until = Instant::now() + Duration::from_secs(60);
     while traefik.get("first").starts_with("HTTP/1.1 404 ") {

@@ -3,6 +3,7 @@
 use crate::clock::SHORTEST_TICK;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count, took_ns};
+use crate::median::median;
 use crate::models::{Bucket, Model};
 use crate::{Estimate, Observation, Phase, ProbeOutcome, ProbeSubject};
 
@@ -86,11 +87,6 @@ fn between_grants(gaps: &[f64]) -> Option<(f64, f64)> {
     // The server's clock may have whole milliseconds.
     let off = most + SHORTEST_TICK / gaps.len() as f64;
     (middle > 0.0).then_some((middle, off))
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Measures the rate and length of the queue: first in one burst after a rest, then for long enough.

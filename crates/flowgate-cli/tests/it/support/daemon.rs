@@ -16,13 +16,18 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts a program and waits until it listens. `prepare` gets the directory and the port, and adds arguments.
-    pub fn start(program: &str, prepare: impl FnOnce(&Path, u16, &mut Command)) -> Daemon {
+    pub fn start(
+        program: impl AsRef<Path>,
+        prepare: impl FnOnce(&Path, u16, &mut Command),
+    ) -> Daemon {
         // Bound and closed again: free for now.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let name = format!("flowgate-{program}-{}-{port}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
+        let program = program.as_ref();
+        let name = program.file_name().unwrap_or_default().display();
+        let folder = format!("flowgate-{name}-{}-{port}", std::process::id());
+        let directory = std::env::temp_dir().join(folder);
         fs::create_dir_all(&directory).unwrap();
         let mut command = Command::new(program);
         prepare(&directory, port, &mut command);
@@ -31,7 +36,7 @@ impl Daemon {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .unwrap_or_else(|error| panic!("{program} is installed by ./ci/test: {error}"));
+            .unwrap_or_else(|error| panic!("{name} is installed by ./ci/test: {error}"));
         let mut daemon = Daemon {
             process,
             directory,
@@ -39,10 +44,10 @@ impl Daemon {
         };
         let patience = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(Instant::now() < patience, "{program} does not listen");
+            assert!(Instant::now() < patience, "{name} does not listen");
             let ended = daemon.process.try_wait().unwrap();
-            assert!(ended.is_none(), "{program} has ended");
-            thread::yield_now();
+            assert!(ended.is_none(), "{name} has ended");
+            thread::sleep(Duration::from_millis(5));
         }
         daemon
     }

@@ -1,0 +1,1 @@
+../../../flowgate-cli/tests/it/support/daemon.rs
