@@ -10,23 +10,20 @@ need_package nginx nginx-light
 # `flowgate load` as the tests built it, beside the other clients.
 cargo build --locked -p flowgate-cli
 flowgate=$(realpath "${CARGO_TARGET_DIR:-target}/debug/flowgate")
-cd bench
-cargo build --profile smoke --locked --workspace
-cargo run --profile smoke --locked -- single --quick
-cargo run --profile smoke --locked -- types --quick
-cargo run --profile smoke --locked -- striped --quick
-cargo run --profile smoke --locked -- waiting --quick
-cargo run --profile smoke --locked -- semaphores --quick
-cargo run --profile smoke --locked -p flowgate-bench-clients -- --quick --flowgate "$flowgate"
-cargo run --profile smoke --locked -p flowgate-bench-keyed -- --quick
-cargo run --profile smoke --locked -p flowgate-bench-fleet -- --quick
 need_package h2load nghttp2-client
+need_package redis-server redis-server
 need_package redis-benchmark redis-tools
-cargo run --profile smoke --locked -p flowgate-bench-decide -- --quick
-cargo run --profile smoke --locked -p flowgate-bench-sim -- --quick
-cargo run --profile smoke --locked -p flowgate-bench-adaptive -- --quick
-cargo run --profile smoke --locked -p flowgate-bench-tower -- --quick
-cargo run --profile smoke --locked -p flowgate-bench-field -- --quick
-cargo run --profile smoke --locked -p flowgate-bench-verify -- --quick
-cargo test --profile smoke --locked -p flowgate-bench-chart -p flowgate-bench-tower -p flowgate-bench-field \
-    -p flowgate-bench-verify
+cd bench
+# Built once, together: `cargo run -p` would build what they depend on again, with the features that one of them needs alone.
+cargo build --profile smoke --locked --workspace
+built=$(realpath "${CARGO_TARGET_DIR:-target}/smoke")
+for section in single types striped waiting semaphores; do
+    "$built/flowgate-bench" "$section" --quick
+done
+for bench in clients verify; do
+    "$built/flowgate-bench-$bench" --quick --flowgate "$flowgate"
+done
+for bench in keyed fleet decide sim adaptive tower field; do
+    "$built/flowgate-bench-$bench" --quick
+done
+cargo test --profile smoke --locked --workspace
