@@ -1,5 +1,6 @@
 //! [`Denied`]: why an operation may not go ahead, and when to retry.
 
+use crate::algorithm::decaying_bucket::Overflow;
 use crate::clock::saturating_nanos;
 use core::fmt;
 use core::num::{NonZeroU8, NonZeroU64};
@@ -11,7 +12,7 @@ pub type Verdict = Result<(), Denied>;
 /// A refusal: the operation may not go ahead now, and nothing was taken.
 ///
 /// [`retry_after`](Self::retry_after) reports how long to wait. It computes the wait only when it is called, so a refusal costs
-/// no division.
+/// no division, and a refusal of a [`DecayingBucket`](crate::DecayingBucket) no search.
 ///
 /// ```
 /// use flowgate::{ManualClock, TokenBucket};
@@ -31,7 +32,7 @@ pub type Verdict = Result<(), Denied>;
 /// assert_eq!(denied.to_string(), "3 can never be granted: the maximum is 2");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Denied(Reason);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,19 +75,63 @@ enum Reason {
     Cancelled,
     /// The limiter could not decide.
     Outage,
+    /// Until enough of a level has decayed. It keeps what the wait is computed from, because the computation takes longer than
+    /// the decision. Numbers of 64 bits have the places that they have in `Later`, so that refusals are copied in whole words.
+    Decays {
+        passed_ns: u64,
+        half_life_ns: u64,
+        /// The level and its target, of 48 bits each.
+        levels_low: u64,
+        levels_high: u32,
+        limit: Limit,
+    },
 }
 
 /// The limit of a gate that refused, counted from 1.
 type Limit = Option<NonZeroU8>;
 
+#[inline]
+fn limit_of(index: usize) -> Limit {
+    u8::try_from(index + 1).ok().and_then(NonZeroU8::new)
+}
+
 impl Denied {
     /// `missing` ticks have to pass first. `ticks_per_ns` of them (not 0) make a nanosecond.
     #[inline]
     pub(crate) fn later(missing: u128, ticks_per_ns: u64) -> Self {
+        Self::of_later(missing, ticks_per_ns, None)
+    }
+
+    /// The same, by the limit at `index` of several.
+    #[inline]
+    pub(crate) fn later_by(missing: u128, ticks_per_ns: u64, index: usize) -> Self {
+        Self::of_later(missing, ticks_per_ns, limit_of(index))
+    }
+
+    #[inline]
+    fn of_later(missing: u128, ticks_per_ns: u64, limit: Limit) -> Self {
         let ticks_per_ns = NonZeroU64::new(ticks_per_ns).unwrap_or(NonZeroU64::MIN);
         Self(Reason::Later {
             missing: [missing as u64, (missing >> 64) as u64],
             ticks_per_ns,
+            limit,
+        })
+    }
+
+    /// A level has to decay first.
+    #[inline]
+    pub(crate) fn decays(overflow: Overflow) -> Self {
+        let Overflow {
+            level,
+            target,
+            half_life_ns,
+            passed_ns,
+        } = overflow;
+        Self(Reason::Decays {
+            passed_ns,
+            half_life_ns,
+            levels_low: level | target << 48,
+            levels_high: (target >> 16) as u32,
             limit: None,
         })
     }
@@ -184,10 +229,12 @@ impl Denied {
 
     /// The same refusal, by the limit at `index` of a gate.
     pub(crate) fn by_limit(mut self, index: usize) -> Self {
-        if let Reason::Later { limit, .. } | Reason::Never { limit, .. } | Reason::Busy { limit } =
-            &mut self.0
+        if let Reason::Later { limit, .. }
+        | Reason::Decays { limit, .. }
+        | Reason::Never { limit, .. }
+        | Reason::Busy { limit } = &mut self.0
         {
-            *limit = u8::try_from(index + 1).ok().and_then(NonZeroU8::new);
+            *limit = limit_of(index);
         }
         self
     }
@@ -283,22 +330,31 @@ impl Denied {
     ///
     /// > **Note:** a retry after this wait is not a place in the queue. Other callers may be granted first.
     pub fn retry_after(&self) -> Option<Duration> {
-        match self.0 {
-            Reason::Later {
-                missing: [low, high],
-                ticks_per_ns,
-                ..
-            } => {
-                let nanos = match high {
-                    // Most fit, and a division of 64 bits takes a fraction of the time.
-                    0 => low.div_ceil(ticks_per_ns.get()).into(),
-                    _ => {
-                        let missing = u128::from(low) | u128::from(high) << 64;
-                        missing.div_ceil(ticks_per_ns.get().into())
-                    }
-                };
-                Some(duration_from_nanos(nanos))
+        let Reason::Later {
+            missing: [low, high],
+            ticks_per_ns,
+            ..
+        } = self.0
+        else {
+            return self.other_wait();
+        };
+        let nanos = match high {
+            // Most fit, and a division of 64 bits takes a fraction of the time.
+            0 => low.div_ceil(ticks_per_ns.get()).into(),
+            _ => {
+                let missing = u128::from(low) | u128::from(high) << 64;
+                missing.div_ceil(ticks_per_ns.get().into())
             }
+        };
+        Some(duration_from_nanos(nanos))
+    }
+
+    /// The wait of the refusals that are not [`Reason::Later`].
+    #[cold]
+    #[inline(never)]
+    fn other_wait(&self) -> Option<Duration> {
+        match self.0 {
+            Reason::Later { .. } | Reason::Decays { .. } => self.computed().retry_after(),
             Reason::LineFull { wait_ns: 0 } | Reason::TableFull { wait_ns: 0 } => None,
             Reason::LineFull { wait_ns }
             | Reason::TableFull { wait_ns }
@@ -311,6 +367,33 @@ impl Denied {
             | Reason::Closed
             | Reason::Cancelled
             | Reason::Outage => None,
+        }
+    }
+
+    /// The same refusal, with its wait computed.
+    #[cold]
+    #[inline(never)]
+    fn computed(&self) -> Self {
+        let Reason::Decays {
+            passed_ns,
+            half_life_ns,
+            levels_low,
+            levels_high,
+            ..
+        } = self.0
+        else {
+            return *self;
+        };
+        let overflow = Overflow {
+            level: levels_low & ((1 << 48) - 1),
+            target: levels_low >> 48 | u64::from(levels_high) << 16,
+            half_life_ns,
+            passed_ns,
+        };
+        let later = Self::later(overflow.wait_ns(), 1);
+        match self.limit() {
+            Some(index) => later.by_limit(index),
+            None => later,
         }
     }
 
@@ -357,9 +440,10 @@ impl Denied {
     /// name. For a [`DualTokenBucket`](crate::DualTokenBucket), it is the index of the quota.
     pub fn limit(&self) -> Option<usize> {
         match self.0 {
-            Reason::Later { limit, .. } | Reason::Never { limit, .. } | Reason::Busy { limit } => {
-                limit.map(|limit| usize::from(limit.get()) - 1)
-            }
+            Reason::Later { limit, .. }
+            | Reason::Decays { limit, .. }
+            | Reason::Never { limit, .. }
+            | Reason::Busy { limit } => limit.map(|limit| usize::from(limit.get()) - 1),
             _ => None,
         }
     }
@@ -567,13 +651,22 @@ impl fmt::Display for Denied {
             Reason::Closed => f.write_str("closed: nothing is granted any more"),
             Reason::Cancelled => f.write_str("the wait was cancelled"),
             Reason::Outage => f.write_str("the limiter could not decide: its store did not answer"),
-            Reason::Later { .. } => {
+            Reason::Later { .. } | Reason::Decays { .. } => {
                 let wait = self.retry_after().unwrap_or_default();
                 write!(f, "over the limit; retry after {wait:?}")
             }
         }
     }
 }
+
+/// A wait that has not been computed equals the same wait, computed.
+impl PartialEq for Denied {
+    fn eq(&self, other: &Self) -> bool {
+        self.computed().0 == other.computed().0
+    }
+}
+
+impl Eq for Denied {}
 
 impl fmt::Debug for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -596,11 +689,43 @@ pub(crate) fn duration_from_nanos(nanos: u128) -> Duration {
 #[cfg(all(test, not(flowgate_loom)))]
 mod tests {
     use super::*;
+    use crate::algorithm::half_life::HalfLife;
 
     /// A decision returns one through memory.
     #[test]
     fn c9_a_refusal_is_small() {
         assert_eq!(size_of::<Result<(), Denied>>(), 32);
+    }
+
+    /// Whatever the numbers, up to the largest that a bucket has.
+    #[test]
+    fn c3_a_wait_that_is_computed_later_is_the_same() {
+        let largest = (1 << 48) - 1;
+        for level in [2, 1 << 31, 0x1234_5678_9abc, largest] {
+            for target in [0, 1, level / 3, level - 1] {
+                for half_life_ns in [1, 1_000_000_007, i64::MAX as u64] {
+                    for passed_ns in [0, 5, u64::MAX] {
+                        let overflow = Overflow {
+                            level,
+                            target,
+                            half_life_ns,
+                            passed_ns,
+                        };
+                        let half_life = HalfLife::new(half_life_ns);
+                        let least_ns = half_life.least_ns(level, target);
+                        let computed = Denied::later(least_ns.saturating_sub(passed_ns.into()), 1);
+                        let denied = Denied::decays(overflow);
+                        assert_eq!(denied.retry_after(), computed.retry_after(), "{overflow:?}");
+                        assert_eq!(denied, computed);
+                        assert_eq!(denied.to_string(), computed.to_string());
+                        let by_third = denied.by_limit(2);
+                        assert_eq!(by_third.limit(), Some(2));
+                        assert_eq!(by_third, computed.by_limit(2));
+                        assert_ne!(by_third, denied);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -32,6 +32,27 @@ pub(crate) struct State {
     pub(crate) level: u64,
 }
 
+/// What a refusal keeps instead of its wait: a level, and the level to which it has to decay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow {
+    /// In ticks, below [`LEVEL_END`].
+    pub(crate) level: u64,
+    /// In the same ticks, below `level`.
+    pub(crate) target: u64,
+    pub(crate) half_life_ns: u64,
+    /// How long the level has decayed.
+    pub(crate) passed_ns: u64,
+}
+
+impl Overflow {
+    /// How long it still has to decay.
+    pub(crate) fn wait_ns(self) -> u128 {
+        let half_life = HalfLife::new(self.half_life_ns);
+        let least_ns = half_life.least_ns(self.level, self.target);
+        least_ns.saturating_sub(self.passed_ns.into())
+    }
+}
+
 impl Bucket {
     /// A bucket of `capacity` units that also has room for a level of `level_units`; both are below 2³³, and the
     /// capacity is not 0.
@@ -86,6 +107,17 @@ impl State {
         let state = self.at(now_ns, bucket);
         let level = state.level + (n << bucket.unit_shift);
         (level <= bucket.capacity_ticks).then_some(Self { level, ..state })
+    }
+
+    /// Returns why `n ≤ capacity` units do not fit at `now_ns`, which is not before the last admission.
+    #[inline(always)]
+    pub(crate) fn overflow(self, now_ns: u64, n: u64, bucket: &Bucket) -> Overflow {
+        Overflow {
+            level: self.level,
+            target: bucket.capacity_ticks - (n << bucket.unit_shift),
+            half_life_ns: bucket.half_life.ns,
+            passed_ns: now_ns - self.time_ns,
+        }
     }
 
     /// How long after `now_ns` there is room for `n ≤ capacity` units.

@@ -159,7 +159,8 @@ impl Parameters {
         }
         match state.take(now_ns, n, bucket) {
             Some(state) => Ok(pack(state)),
-            None => Err(denied(state, now_ns, n, bucket)),
+            None if now_ns < state.time_ns => Err(denied_behind(state, now_ns, n, bucket)),
+            None => Err(Denied::decays(state.overflow(now_ns, n, bucket))),
         }
     }
 
@@ -176,7 +177,7 @@ impl Parameters {
 }
 
 #[cold]
-fn denied(state: State, now_ns: u64, n: u64, bucket: &Bucket) -> Denied {
+fn denied_behind(state: State, now_ns: u64, n: u64, bucket: &Bucket) -> Denied {
     Denied::later(state.wait_ns(now_ns, n, bucket), 1)
 }
 

@@ -323,12 +323,14 @@ impl Parameters {
     }
 
     #[cold]
+    #[inline(never)]
     fn never(&self, n: u64) -> Denied {
         let smaller = algorithm::smaller(&self.buckets);
         Denied::never(n, self.buckets[smaller].burst_units).by_limit(smaller)
     }
 
     #[cold]
+    #[inline(never)]
     fn before_the_change(&self, state: State, now_ns: u64, n: u64) -> Denied {
         let early_ns = self.since_ns - now_ns;
         match algorithm::take(&self.buckets, state, self.since_ns, n) {
@@ -342,5 +344,5 @@ impl Parameters {
 }
 
 fn denied(shortage: Shortage) -> Denied {
-    Denied::later(shortage.ticks, shortage.ticks_per_ns).by_limit(shortage.quota)
+    Denied::later_by(shortage.ticks, shortage.ticks_per_ns, shortage.quota)
 }
