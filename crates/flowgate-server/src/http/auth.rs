@@ -6,7 +6,7 @@ use super::query::pairs;
 use super::{Question, Reply, Wrong, problem, text};
 use crate::limits::DecideLimits;
 use hyper::StatusCode;
-use hyper::header::HeaderMap;
+use hyper::header::{HeaderMap, HeaderName};
 
 pub(super) async fn answer(
     limits: &DecideLimits,
@@ -39,7 +39,12 @@ pub(super) async fn answer(
             }
             "key" => key = Some(value),
             // As an empty variable of a proxy, a field that is missing is the empty key.
-            "header" => key = Some(field(headers, word()).into()),
+            "header" => {
+                let name = HeaderName::from_bytes(&value);
+                let name =
+                    name.map_err(|_| bad("`header` is the name of a field, such as x-user"))?;
+                key = Some(field(headers, &name).into());
+            }
             _ => {
                 return Err(bad(
                     "unknown parameter: write limit, key or header, n and deny",
@@ -61,6 +66,6 @@ pub(super) async fn answer(
 }
 
 /// Returns the value of the first field of this name.
-fn field<'a>(headers: &'a HeaderMap, name: &str) -> &'a [u8] {
+fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a [u8] {
     headers.get(name).map_or(&[], |value| value.as_bytes())
 }

@@ -89,6 +89,10 @@ impl Site {
             }
             "/healthz" | "/readyz" | "/auth" => Err(not_allowed("GET")),
             "/json" | "/v1/ask" => Err(not_allowed("POST")),
+            "/metrics" | "/config" | "/limits" => Err(problem(
+                StatusCode::NOT_FOUND,
+                "this path is at the door of operators: write the address of --admin, which the server prints after `admin on`",
+            )),
             _ => Err(problem(
                 StatusCode::NOT_FOUND,
                 "no such path: write /json, /v1/ask, /auth, /healthz or /readyz",
