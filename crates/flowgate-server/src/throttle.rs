@@ -36,12 +36,14 @@ impl Throttle {
         n: u64,
     ) -> Result<Throttled, KeyedError> {
         let quota = Quota::new(count, period)?.try_burst(max_burst.saturating_add(1))?;
-        let keys = self.0.at(now).with(quota)?;
+        // The key is hashed once.
+        let key = self.0.key(key).with(quota)?;
+        let key = key.at(now);
         let taken = match n {
             0 => Ok(()),
-            n => keys.try_acquire_n(key, n),
+            n => key.try_acquire_n(n),
         };
-        let seen = keys.snapshot(key);
+        let seen = key.snapshot();
         Ok(Throttled {
             is_limited: taken.is_err(),
             limit: seen.limit,
