@@ -8,11 +8,16 @@ use crate::compare::Comparer;
 use crate::decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
+use crate::trace::{Operation, Traced};
 use flowgate::Quota;
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use tonic::Code;
 
 pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+pub(super) const OPERATION: Operation = Operation::Grpc {
+    service: SERVICE,
+    method: "ShouldRateLimit",
+};
 pub(super) const SHOULD_RATE_LIMIT: &str =
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
@@ -26,6 +31,7 @@ pub(super) async fn answer(
     limits: &DecideLimits,
     other: Option<&Comparer>,
     request: &RateLimitRequest,
+    traced: &mut Traced,
 ) -> Result<RateLimitResponse, tonic::Status> {
     let entries = entries(request).map_err(tonic::Status::invalid_argument)?;
     let descriptors = descriptors(request, &entries).map_err(tonic::Status::invalid_argument)?;
@@ -33,6 +39,7 @@ pub(super) async fn answer(
     let decision = limits
         .decide(&request.domain, &descriptors, hits.into())
         .await;
+    traced.decided(&decision);
     let decision = decision.map_err(undecided)?;
     if let Some(other) = other {
         other.ask(&request.domain, &descriptors, hits.into(), &decision);

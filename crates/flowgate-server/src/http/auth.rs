@@ -5,6 +5,7 @@
 use super::query::pairs;
 use super::{Question, Reply, Wrong, problem, text};
 use crate::limits::DecideLimits;
+use crate::trace::Traced;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderName};
 
@@ -12,6 +13,7 @@ pub(super) async fn answer(
     limits: &DecideLimits,
     query: &str,
     headers: &HeaderMap,
+    traced: &mut Traced,
 ) -> Result<Reply, Wrong> {
     let bad = |detail: &str| problem(StatusCode::BAD_REQUEST, detail);
     let (mut limit, mut key) = (None, None);
@@ -61,7 +63,7 @@ pub(super) async fn answer(
         n,
         deny,
     };
-    let answer = question.answer(limits, |_| text(StatusCode::OK, ""));
+    let answer = question.answer(limits, traced, |_| text(StatusCode::OK, ""));
     answer.await
 }
 

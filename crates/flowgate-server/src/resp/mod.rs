@@ -7,6 +7,7 @@ use crate::bounds::{MAX_MESSAGE, MAX_UNREAD};
 use crate::http::Site;
 use crate::limits::DecideLimits;
 use crate::token::Token;
+use crate::trace::Tracer;
 use codec::{Parsed, Replies, parse};
 use commands::{Session, Then};
 use std::future::Future;
@@ -53,7 +54,12 @@ impl Talk {
     }
 
     /// Answers commands that are complete.
-    async fn answer(&mut self, limits: &DecideLimits, password: Option<&Token>) -> Next {
+    async fn answer(
+        &mut self,
+        limits: &DecideLimits,
+        password: Option<&Token>,
+        tracer: Option<&Tracer>,
+    ) -> Next {
         const MOST: usize = 64;
         let mut begin = 0;
         // Once for all commands that have arrived.
@@ -81,8 +87,15 @@ impl Talk {
                     match span.in_scope(|| session.answer(words, limits, password, replies)) {
                         Then::Continue => {}
                         Then::Close => break Next::Close,
+                        Then::Throttle => {
+                            let mut traced = commands::trace(tracer, "CL.THROTTLE");
+                            span.in_scope(|| {
+                                commands::throttle(words, limits, replies, &mut traced);
+                            });
+                        }
                         Then::Ask => {
-                            let answer = commands::ask(words, limits, replies);
+                            let mut traced = commands::trace(tracer, "FG.ASK");
+                            let answer = commands::ask(words, limits, replies, &mut traced);
                             answer.instrument(span).await;
                         }
                     }
@@ -109,7 +122,7 @@ pub fn resp_answers<'a>(
     for piece in pieces {
         talk.received.extend_from_slice(piece);
         loop {
-            let next = match pin!(talk.answer(limits, None)).poll(&mut context) {
+            let next = match pin!(talk.answer(limits, None, None)).poll(&mut context) {
                 Poll::Ready(next) => next,
                 Poll::Pending => panic!("limits in memory are decided immediately"),
             };
@@ -132,9 +145,10 @@ pub(crate) async fn serve(
     ending: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (bounds, password) = (&site.bounds, site.token.as_ref());
+    let tracer = site.tracer.as_ref();
     let mut ending = pin!(ending);
     loop {
-        let next = talk.answer(&site.limits(), password).await;
+        let next = talk.answer(&site.limits(), password, tracer).await;
         if !talk.replies.bytes.is_empty() {
             let until = Instant::now() + bounds.command_time;
             timeout_at(until, stream.write_all(&talk.replies.bytes)).await??;
