@@ -10,7 +10,7 @@ use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
 use crate::trace::{Operation, Traced};
 use flowgate::Quota;
-use hyper::header::{HeaderMap, RETRY_AFTER};
+use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use tonic::Code;
 
 pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
@@ -141,7 +141,8 @@ fn descriptor_status(status: &Status<'_>, own: Option<&Quota>) -> DescriptorStat
 
 /// The fields that Envoy adds to the response for its client: of each limit that can refuse, and the time of a retry.
 fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<HeaderField> {
-    let mut headers = HeaderMap::new();
+    // Two fields of a limit, and the time of a retry.
+    let mut headers = HeaderMap::with_capacity(3);
     for (status, descriptor) in decision.statuses.iter().zip(descriptors) {
         let Some(rule) = status.rule.filter(|rule| !rule.is_shadow()) else {
             continue;
@@ -156,20 +157,22 @@ fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<
         // Never 0, which would mean "now".
         headers.insert(RETRY_AFTER, envoy::whole_seconds(wait).max(1).into());
     }
-    let joined = headers.keys().map(|name| {
-        let mut value = String::new();
-        for part in headers.get_all(name) {
-            if !value.is_empty() {
-                value.push_str(", ");
-            }
-            value.push_str(part.to_str().unwrap_or_default());
+    let mut fields = Vec::with_capacity(headers.keys_len());
+    for name in headers.keys() {
+        let mut parts = headers.get_all(name).iter();
+        let mut value = parts.next().map_or_else(String::new, text_of);
+        for part in parts {
+            value += ", ";
+            value += part.to_str().unwrap_or_default();
         }
-        HeaderField {
-            key: name.as_str().to_owned(),
-            value,
-        }
-    });
-    joined.collect()
+        let key = name.as_str().to_owned();
+        fields.push(HeaderField { key, value });
+    }
+    fields
+}
+
+fn text_of(value: &HeaderValue) -> String {
+    value.to_str().unwrap_or_default().to_owned()
 }
 
 /// The names of the limits that refuse, and of the shadow rules that would. `None` if there are none.
