@@ -2,6 +2,7 @@
 
 use super::codec::{Replies, integer};
 use crate::limits::DecideLimits;
+use crate::throttle::LastQuota;
 use crate::token::Token;
 use crate::trace::{Operation, Traced, Tracer};
 use std::time::Duration;
@@ -180,6 +181,7 @@ pub(super) fn trace(tracer: Option<&Tracer>, command: &'static str) -> Traced {
 pub(super) fn throttle(
     words: &[&[u8]],
     limits: &DecideLimits,
+    last: &mut LastQuota,
     replies: &mut Replies,
     traced: &mut Traced,
 ) {
@@ -211,8 +213,8 @@ pub(super) fn throttle(
     let Some(n) = n else {
         return replies.error("ERR the quantity is a whole number from 0");
     };
-    let quota = (count, Duration::from_secs(period));
-    match limits.throttle(key, max_burst, quota, n) {
+    let named = (max_burst, count, Duration::from_secs(period));
+    match limits.throttle(key, named, last, n) {
         Err(error) => replies.error(&format!("ERR {error}")),
         Ok(told) => {
             traced.throttled(told.is_limited);

@@ -6,6 +6,7 @@ mod commands;
 use crate::bounds::{MAX_MESSAGE, MAX_UNREAD};
 use crate::http::Site;
 use crate::limits::DecideLimits;
+use crate::throttle::LastQuota;
 use crate::token::Token;
 use crate::trace::Tracer;
 use codec::{Parsed, Replies, parse};
@@ -26,6 +27,8 @@ pub(crate) struct Talk {
     received: Vec<u8>,
     words: Vec<Range<usize>>,
     replies: Replies,
+    /// Of `CL.THROTTLE`.
+    last: LastQuota,
     /// When the first byte of an incomplete command was seen.
     begun: Option<Instant>,
 }
@@ -49,6 +52,7 @@ impl Talk {
             received: Vec::new(),
             words: Vec::new(),
             replies: Replies::new(),
+            last: LastQuota::default(),
             begun: None,
         }
     }
@@ -82,7 +86,8 @@ impl Talk {
                     }
                     let words = &words[..self.words.len()];
                     begin += length;
-                    let (session, replies) = (&mut self.session, &mut self.replies);
+                    let (session, last, replies) =
+                        (&mut self.session, &mut self.last, &mut self.replies);
                     let span = debug_span!("request", door = "resp");
                     match span.in_scope(|| session.answer(words, limits, password, replies)) {
                         Then::Continue => {}
@@ -90,7 +95,7 @@ impl Talk {
                         Then::Throttle => {
                             let mut traced = commands::trace(tracer, "CL.THROTTLE");
                             span.in_scope(|| {
-                                commands::throttle(words, limits, replies, &mut traced);
+                                commands::throttle(words, limits, last, replies, &mut traced);
                             });
                         }
                         Then::Ask => {
