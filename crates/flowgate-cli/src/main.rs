@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         Some(Subcommand::Verify(verify)) => subcommand::verify::run(*verify),
         Some(Subcommand::Simulate(simulate)) => subcommand::simulate::run(*simulate),
         #[cfg(feature = "decide")]
-        Some(Subcommand::Decide(decide)) => subcommand::decide::run(decide),
+        Some(Subcommand::Decide(decide)) => subcommand::decide::run(*decide),
         Some(Subcommand::Serve(serve)) => subcommand::serve::run(serve),
         #[cfg(feature = "fleet")]
         Some(Subcommand::Fleet(fleet)) => subcommand::fleet::run(fleet),

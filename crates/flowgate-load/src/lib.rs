@@ -93,7 +93,7 @@ pub use flowgate_schedule::{
     Times,
 };
 pub use origin::Origin;
-pub use otlp::{OtlpPush, PushError, Pushed};
+pub use otlp::{OtlpCollector, OtlpPush, OtlpSender, OtlpSignal, PushError, Pushed};
 pub use pacer::Pacer;
 pub use pacing::{Busiest, Cluster, Pacing};
 pub use pacing_limiter::{Margin, PacingLimiter, PacingLimiterError};

@@ -329,13 +329,17 @@ impl DecideLimits {
         &self,
         asked: &[Option<Asked<'_>>],
     ) -> Result<Vec<Result<(), Denied>>, Undecided> {
+        let mut each = asked.iter().flatten();
+        if let (Some(only), None) = (each.next(), each.next()) {
+            if only.is_refund && only.rule.stored().is_some() {
+                return Err(Undecided::Refund);
+            }
+            return Ok(vec![only.take_alone().await?]);
+        }
         let limits: Vec<_> = asked.iter().flatten().collect();
         let is_stored = |limit: &&&Asked<'_>| limit.rule.stored().is_some();
         if limits.iter().filter(is_stored).any(|limit| limit.is_refund) {
             return Err(Undecided::Refund);
-        }
-        if let [only] = *limits {
-            return Ok(vec![only.take_alone().await?]);
         }
         match limits.iter().any(|limit| is_stored(&limit)) {
             true => Box::pin(take_from_store(&limits)).await,

@@ -18,6 +18,7 @@ mod server;
 mod throttle;
 mod tls;
 mod token;
+mod trace;
 mod view;
 
 pub use bounds::ServerBounds;
@@ -32,4 +33,5 @@ pub use reload::Reloader;
 pub use resp::resp_answers;
 pub use server::{DecideServer, Door};
 pub use tls::ServerTls;
+pub use trace::DecideTraces;
 pub use view::{DecideView, DecideViewer, RuleCounts, RuleView};

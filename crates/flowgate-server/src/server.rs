@@ -11,6 +11,7 @@ use crate::reload::{Current, Reloader};
 use crate::resp::{self, Talk};
 use crate::tls::ServerTls;
 use crate::token::Token;
+use crate::trace::DecideTraces;
 use crate::view::DecideViewer;
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
@@ -92,6 +93,7 @@ pub struct DecideServer {
     token: Option<Token>,
     listeners: Vec<(Door, TcpListener)>,
     other: Option<OtherServer>,
+    traces: Option<DecideTraces>,
     counts: Arc<ServerCounts>,
 }
 
@@ -104,6 +106,7 @@ impl DecideServer {
             token: None,
             listeners: Vec::new(),
             other: None,
+            traces: None,
             counts: Arc::new(ServerCounts::new()),
         }
     }
@@ -123,6 +126,12 @@ impl DecideServer {
     /// Asks another server each question of Envoy, too, to see where the two differ.
     pub fn compare_with(mut self, other: OtherServer) -> Self {
         self.other = Some(other);
+        self
+    }
+
+    /// Delivers spans of sampled requests.
+    pub fn trace(mut self, traces: DecideTraces) -> Self {
+        self.traces = Some(traces);
         self
     }
 
@@ -159,7 +168,7 @@ impl DecideServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the system refuses to watch a listener.
+    /// Returns an error if the system refuses to watch a listener, or refuses the thread of [`trace`](Self::trace).
     ///
     /// # Panics
     ///
@@ -174,7 +183,10 @@ impl DecideServer {
         let (tell, ending) = watch::channel(());
         let (tell_operators, ending_of_operators) = watch::channel(());
         let drain_time = self.bounds.drain_time;
+        let traces = self.traces;
+        let tracer = traces.map(|traces| traces.begin(self.counts.spans()));
         let site = Arc::new(Site {
+            tracer: tracer.transpose()?,
             current: self.current,
             token: self.token,
             bounds: self.bounds,
@@ -198,6 +210,9 @@ impl DecideServer {
         // Ends the listeners, and each connection after what it answers now.
         drop(tell);
         let _ = timeout(drain_time, places.all_free()).await;
+        if let Some(tracer) = &site.tracer {
+            tracer.end().await;
+        }
         // Operators see the end.
         drop(tell_operators);
         let _ = timeout(LAST_LOOK, places_of_operators.all_free()).await;

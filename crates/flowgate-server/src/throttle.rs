@@ -19,6 +19,27 @@ pub(crate) struct Throttled {
     pub(crate) reset_after: Duration,
 }
 
+/// A quota as a request names it: `max_burst`, `count` and the period.
+pub(crate) type Named = (u64, u64, Duration);
+
+/// The quota of a connection's last request. Most clients name one quota again and again.
+#[derive(Debug, Default)]
+pub(crate) struct LastQuota(Option<(Named, Quota)>);
+
+impl LastQuota {
+    fn get(&mut self, named: Named) -> Result<Quota, KeyedError> {
+        if let Some((last, quota)) = self.0
+            && last == named
+        {
+            return Ok(quota);
+        }
+        let (max_burst, count, period) = named;
+        let quota = Quota::new(count, period)?.try_burst(max_burst.saturating_add(1))?;
+        self.0 = Some((named, quota));
+        Ok(quota)
+    }
+}
+
 impl Throttle {
     pub(crate) fn new(keys: Keys<'_>, time: &DecisionTime) -> Result<Self, KeyedError> {
         // Every request names its own.
@@ -26,22 +47,22 @@ impl Throttle {
         built(builder, keys, time).map(Self)
     }
 
-    /// Takes `n` tokens of `key`, whose bucket holds `max_burst` + 1 and gains `count` in each `period`.
+    /// Takes `n` tokens of `key`, whose bucket has this quota.
     pub(crate) fn take(
         &self,
         now: Timestamp,
         key: &[u8],
-        max_burst: u64,
-        (count, period): (u64, Duration),
+        quota: Quota,
         n: u64,
     ) -> Result<Throttled, KeyedError> {
-        let quota = Quota::new(count, period)?.try_burst(max_burst.saturating_add(1))?;
-        let keys = self.0.at(now).with(quota)?;
+        // The key is hashed once.
+        let key = self.0.key(key).with(quota)?;
+        let key = key.at(now);
         let taken = match n {
             0 => Ok(()),
-            n => keys.try_acquire_n(key, n),
+            n => key.try_acquire_n(n),
         };
-        let seen = keys.snapshot(key);
+        let seen = key.snapshot();
         Ok(Throttled {
             is_limited: taken.is_err(),
             limit: seen.limit,
@@ -62,16 +83,17 @@ impl Throttle {
 }
 
 impl DecideLimits {
-    /// Decides as [`Throttle::take`] does, and counts it. A request for no tokens is not counted.
+    /// Decides as [`Throttle::take`] does, and counts it. The bucket holds `max_burst` + 1, and gains `count` in each period. A request
+    /// for no tokens is not counted.
     pub(crate) fn throttle(
         &self,
         key: &[u8],
-        max_burst: u64,
-        quota: (u64, Duration),
+        named: Named,
+        last: &mut LastQuota,
         n: u64,
     ) -> Result<Throttled, KeyedError> {
         let begun = self.time().clock().now();
-        let told = self.throttle.take(begun, key, max_burst, quota, n)?;
+        let told = self.throttle.take(begun, key, last.get(named)?, n)?;
         if n > 0 {
             self.counts().throttled(match told.is_limited {
                 true => Outcome::Refused,
@@ -80,5 +102,31 @@ impl DecideLimits {
         }
         self.took(begun);
         Ok(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LastQuota;
+    use std::time::Duration;
+
+    #[test]
+    fn each_quota_is_that_of_its_request() {
+        let mut last = LastQuota::default();
+        let second = Duration::from_secs(1);
+        for named in [
+            (9, 1, second),
+            (9, 1, second),
+            (8, 1, second),
+            (8, 2, second),
+            (8, 2, 2 * second),
+        ] {
+            let quota = last.get(named).unwrap();
+            let rate = (quota.max_burst() - 1, quota.count(), quota.period());
+            assert_eq!(rate, named);
+        }
+        // A mistake leaves the last one.
+        assert!(last.get((1, 0, second)).is_err());
+        assert_eq!(last.get((8, 2, 2 * second)).unwrap().max_burst(), 9);
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod duration;
 mod form;
 pub(crate) mod gate;
 pub(crate) mod habit;
-mod header;
+pub(crate) mod header;
 pub(crate) mod input;
 pub(crate) mod output;
 pub(crate) mod percentile;

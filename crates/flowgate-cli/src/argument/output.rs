@@ -141,7 +141,7 @@ fn percentiles(text: &str) -> Result<Percentiles, String> {
 }
 
 /// Parses the URL of a collector.
-fn collector(text: &str) -> Result<Target, String> {
+pub(crate) fn collector(text: &str) -> Result<Target, String> {
     match url::without_credentials(text) {
         Cow::Borrowed(text) => url::parse(text),
         Cow::Owned(_) => Err(

@@ -4,6 +4,7 @@ mod log;
 mod reloads;
 mod state;
 mod store;
+mod traces;
 mod view;
 mod watched;
 
@@ -28,6 +29,7 @@ use crate::{descriptors, interrupt};
 use log::{Format, Level, Log};
 use reloads::{Certificate, Reloads};
 use store::Store;
+use traces::Traces;
 use watched::Watched;
 
 const EXPLANATION: &str = concat!(
@@ -43,6 +45,8 @@ Examples:
       For Envoy alone, whose cluster is 127.0.0.1:8081.
   flowgate decide limits.yaml --watch
       Show limits, rates and refusals once per second.
+  flowgate decide limits.yaml --otlp http://127.0.0.1:4318
+      Send spans of sampled requests to an OpenTelemetry collector.
   flowgate decide limits.yaml --check
       Print what is wrong with the file, with line and column.
 
@@ -172,6 +176,9 @@ pub(crate) struct Decide {
     )]
     log_level: Level,
 
+    #[command(flatten)]
+    traces: Traces,
+
     /// Wait this long for requests in flight at the end
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     drain: Duration,
@@ -242,6 +249,9 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     }
     if let Some(secret) = secret {
         server = server.secret(&secret);
+    }
+    if let Some(traces) = arguments.traces.to(&log)? {
+        server = server.trace(traces);
     }
     if let Some(url) = &arguments.shadow {
         server = server.compare_with(other(url, log.clone())?);

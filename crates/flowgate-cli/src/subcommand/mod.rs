@@ -66,7 +66,7 @@ pub(crate) enum Subcommand {
     Verify(Box<verify::Verify>),
     Serve(serve::Serve),
     #[cfg(feature = "decide")]
-    Decide(decide::Decide),
+    Decide(Box<decide::Decide>),
     Simulate(Box<simulate::Simulate>),
     #[cfg(feature = "fleet")]
     Fleet(fleet::Fleet),

@@ -156,7 +156,7 @@ impl Server {
     }
 
     /// The next line on standard error.
-    fn line(&self) -> String {
+    pub fn line(&self) -> String {
         line(&self.said)
     }
 
@@ -172,7 +172,7 @@ impl Server {
     }
 
     /// The value of a line of the metrics.
-    fn metric(&self, line: &str) -> String {
+    pub fn metric(&self, line: &str) -> String {
         let get = "GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
         let page = exchange(&self.admin, get);
         let find = |text: &str| Some(text.strip_prefix(line)?.strip_prefix(' ')?.to_owned());
@@ -615,7 +615,7 @@ fn a_store_that_cannot_be_used_is_told_in_one_line() {
 
 /// Ends a server as a service manager does, and waits for it.
 #[cfg(unix)]
-fn end(mut server: Server) -> Option<i32> {
+pub fn end(mut server: Server) -> Option<i32> {
     crate::support::signal(server.process.0.id(), "-TERM");
     server.process.0.wait().unwrap().code()
 }

@@ -21,6 +21,8 @@ mod simulate;
 mod support;
 mod targets;
 mod tls;
+#[cfg(all(unix, feature = "decide"))]
+mod traces;
 mod usage;
 mod verify;
 mod verify_limiters;

@@ -164,7 +164,11 @@ fn what_is_wrong_with_a_server_is_one_line() {
             &key,
             "http://127.0.0.1:1 cannot be reached: ",
         ),
-        (&http, &key, "no such path: write /json, "),
+        (
+            &http,
+            &key,
+            "this path is at the door of operators: write the address of --admin",
+        ),
         (&resp, &key, "is not the --admin of flowgate decide: "),
         (
             &other,
@@ -214,7 +218,9 @@ fn what_is_wrong_with_a_server_is_one_line() {
         (exit, err),
         (
             1,
-            format!("flowgate: {url}: this limit has keys: write &key=KEY\n")
+            format!(
+                "flowgate: {url}: this limit has keys: write one, as &key=KEY in a URL or --key KEY of the command\n"
+            )
         )
     );
 }

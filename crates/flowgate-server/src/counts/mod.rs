@@ -141,6 +141,31 @@ pub(crate) struct ServerCounts {
     loaded_at_s: AtomicU64,
     /// Processes that lease.
     leasing: AtomicU64,
+    spans: Arc<SpanCounts>,
+}
+
+/// What became of the spans of requests.
+#[derive(Debug, Default)]
+pub(crate) struct SpanCounts {
+    sent: AtomicU64,
+    /// The collector did not take them.
+    failed: AtomicU64,
+    /// Too many were waiting.
+    skipped: AtomicU64,
+}
+
+impl SpanCounts {
+    pub(crate) fn sent(&self, spans: u64) {
+        self.sent.fetch_add(spans, Relaxed);
+    }
+
+    pub(crate) fn failed(&self, spans: u64) {
+        self.failed.fetch_add(spans, Relaxed);
+    }
+
+    pub(crate) fn skipped(&self, spans: u64) {
+        self.skipped.fetch_add(spans, Relaxed);
+    }
 }
 
 /// A process that counts as one that leases until it is dropped.
@@ -188,6 +213,7 @@ impl ServerCounts {
             certificates: Loads::default(),
             loaded_at_s: AtomicU64::new(0),
             leasing: AtomicU64::new(0),
+            spans: Arc::default(),
         };
         counts.loaded(true);
         counts
@@ -198,6 +224,10 @@ impl ServerCounts {
         let more = |leasing| (leasing < MAX_LEASE_STREAMS).then_some(leasing + 1);
         self.leasing.fetch_update(Relaxed, Relaxed, more).ok()?;
         Some(Leasing(Arc::clone(self)))
+    }
+
+    pub(crate) fn spans(&self) -> &Arc<SpanCounts> {
+        &self.spans
     }
 
     fn door(&self, door: Door) -> &DoorCounts {

@@ -161,6 +161,17 @@ impl Page {
         let help = "Times when the system had no connection to give, such as too many open files.";
         self.family(name, "counter", help);
         self.line(name, &[], counts.accept_errors.load(Relaxed));
+        let name = "flowgate_spans_total";
+        let help = "Spans of sampled requests, by what became of them.";
+        self.family(name, "counter", help);
+        let spans = &counts.spans;
+        for (result, count) in [
+            ("sent", &spans.sent),
+            ("failed", &spans.failed),
+            ("skipped", &spans.skipped),
+        ] {
+            self.line(name, &[("result", result)], count.load(Relaxed));
+        }
     }
 
     fn configuration(&mut self, limits: &DecideLimits, counts: &ServerCounts) {

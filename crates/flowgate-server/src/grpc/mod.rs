@@ -15,6 +15,7 @@ pub use rlqs::RlqsStream;
 use crate::bounds::{MAX_LEASE_MESSAGE, MAX_MESSAGE, MAX_REPORT};
 use crate::http::{Running, Site};
 use crate::limits::DecideLimits;
+use crate::trace::{Traced, parent};
 use codec::Protobuf;
 use flowgate_fleet::LEASE_METHOD;
 use futures_util::future::{FutureExt, MapOk, TryFutureExt};
@@ -67,9 +68,8 @@ impl Services {
             Ok(reply) => reply,
             Err(_) => Status::deadline_exceeded("the request did not arrive in time").into_http(),
         };
-        match reply.extensions().get::<Status>().map(Status::code) {
-            // tonic's status for a message that is too large, which nothing here uses otherwise.
-            Some(Code::OutOfRange) => {
+        match reply.extensions().get::<Status>() {
+            Some(status) if code_of(status) != status.code() => {
                 Status::resource_exhausted("the message is too large").into_http()
             }
             _ => reply,
@@ -93,26 +93,48 @@ impl Services {
                 let length = length.min(MAX_MESSAGE as u64) as u32;
                 let mut place = running.activity().bodies.acquire_many(length).await.ok();
                 let limits = self.site.limits();
+                let mut traced = Some(self.trace(request.headers()));
                 let decide = |request| {
                     drop(place.take());
                     let (limits, other) = (Arc::clone(&limits), self.site.other.as_ref());
-                    async move { rls::answer(&limits, other, &request).await }
+                    let mut traced = traced.take().unwrap_or(Traced::not_sampled());
+                    async move {
+                        let answer = rls::answer(&limits, other, &request, &mut traced).await;
+                        traced.status_of(&answer);
+                        answer
+                    }
                 };
                 let decide = Answer(decide);
-                grpc(MAX_MESSAGE).unary(decide, request).await
+                let reply = grpc(MAX_MESSAGE).unary(decide, request).await;
+                // The message could not be read.
+                if let Some(mut traced) = traced
+                    && let Some(status) = reply.extensions().get::<Status>()
+                {
+                    traced.status(code_of(status) as u16);
+                }
+                reply
             }
             // In memory of its own, so that the future of a decision is small.
             _ => Box::pin(self.route_others(request)).await,
         }
     }
 
+    /// Begins the span of a request for a decision.
+    fn trace(&self, headers: &HeaderMap) -> Traced {
+        match &self.site.tracer {
+            Some(tracer) => tracer.begin(rls::OPERATION, parent(headers)),
+            None => Traced::not_sampled(),
+        }
+    }
+
     /// Answers everything but requests for decisions.
     async fn route_others(&self, request: Request<Incoming>) -> Response<Body> {
         let ending = &self.ending;
+        let parent = parent(request.headers());
         match request.uri().path() {
             rlqs::STREAM_RATE_LIMIT_QUOTAS => {
                 let talk = |reports| {
-                    let answers = rlqs::answers(Arc::clone(&self.site), reports);
+                    let answers = rlqs::answers(Arc::clone(&self.site), reports, parent);
                     answers.take_until(Box::pin(health::ended(ending.clone())))
                 };
                 grpc(MAX_REPORT).streaming(Answers(talk), request).await
@@ -159,7 +181,8 @@ impl Services {
 #[doc(hidden)]
 pub fn rls_answer(limits: &DecideLimits, request: &[u8]) -> Option<Vec<u8>> {
     let request = messages::RateLimitRequest::decode(request).ok()?;
-    let response = rls::answer(limits, None, &request).now_or_never()?;
+    let response =
+        rls::answer(limits, None, &request, &mut Traced::not_sampled()).now_or_never()?;
     Some(response.ok()?.encode_to_vec())
 }
 
@@ -215,6 +238,15 @@ where
 
     fn call(&mut self, requests: tonic::Request<Streaming<M>>) -> Self::Future {
         ready(Ok(tonic::Response::new((self.0)(requests.into_inner()))))
+    }
+}
+
+/// Returns the code that is answered.
+fn code_of(status: &Status) -> Code {
+    match status.code() {
+        // tonic's status for a message that is too large, which nothing here uses otherwise.
+        Code::OutOfRange => Code::ResourceExhausted,
+        code => code,
     }
 }
 

@@ -9,12 +9,17 @@ use super::quota_messages::{
 use crate::http::Site;
 use crate::limits::DecideLimits;
 use crate::rlqs::{Answer, Assignment, QuotaStream, TIME_TO_LIVE, Usage};
+use crate::trace::{Operation, Parent, Traced};
 use futures_util::stream::{Stream, try_unfold};
 use prost::Message;
 use std::sync::Arc;
 use tonic::{Status, Streaming};
 
 pub(super) const SERVICE: &str = "envoy.service.rate_limit_quota.v3.RateLimitQuotaService";
+const OPERATION: Operation = Operation::Grpc {
+    service: SERVICE,
+    method: "StreamRateLimitQuotas",
+};
 pub(super) const STREAM_RATE_LIMIT_QUOTAS: &str =
     "/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas";
 
@@ -22,11 +27,13 @@ pub(super) const STREAM_RATE_LIMIT_QUOTAS: &str =
 pub(super) fn answers(
     site: Arc<Site>,
     reports: Streaming<RateLimitQuotaUsageReports>,
+    parent: Option<Parent>,
 ) -> impl Stream<Item = Result<RateLimitQuotaResponse, Status>> + Send {
     let talk = Talk {
         stream: RlqsStream::open(&site.limits()),
         site,
         reports,
+        parent,
     };
     try_unfold(talk, |mut talk| async {
         let answer = talk.next().await?;
@@ -39,6 +46,8 @@ struct Talk {
     stream: Option<RlqsStream>,
     site: Arc<Site>,
     reports: Streaming<RateLimitQuotaUsageReports>,
+    /// Of the spans of all reports.
+    parent: Option<Parent>,
 }
 
 impl Talk {
@@ -52,7 +61,14 @@ impl Talk {
             let Some(report) = next(&mut self.reports, idle_time, "no report").await? else {
                 return Ok(None);
             };
-            let answer = stream.answer(&self.site.limits(), report)?;
+            let mut traced = match &self.site.tracer {
+                Some(tracer) => tracer.begin(OPERATION, self.parent),
+                None => Traced::not_sampled(),
+            };
+            let answer = stream.answer(&self.site.limits(), report);
+            traced.status_of(&answer);
+            drop(traced);
+            let answer = answer?;
             if !answer.bucket_action.is_empty() {
                 return Ok(Some(answer));
             }

@@ -8,11 +8,16 @@ use crate::compare::Comparer;
 use crate::decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
+use crate::trace::{Operation, Traced};
 use flowgate::Quota;
-use hyper::header::{HeaderMap, RETRY_AFTER};
+use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use tonic::Code;
 
 pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+pub(super) const OPERATION: Operation = Operation::Grpc {
+    service: SERVICE,
+    method: "ShouldRateLimit",
+};
 pub(super) const SHOULD_RATE_LIMIT: &str =
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
@@ -26,6 +31,7 @@ pub(super) async fn answer(
     limits: &DecideLimits,
     other: Option<&Comparer>,
     request: &RateLimitRequest,
+    traced: &mut Traced,
 ) -> Result<RateLimitResponse, tonic::Status> {
     let entries = entries(request).map_err(tonic::Status::invalid_argument)?;
     let descriptors = descriptors(request, &entries).map_err(tonic::Status::invalid_argument)?;
@@ -33,6 +39,7 @@ pub(super) async fn answer(
     let decision = limits
         .decide(&request.domain, &descriptors, hits.into())
         .await;
+    traced.decided(&decision);
     let decision = decision.map_err(undecided)?;
     if let Some(other) = other {
         other.ask(&request.domain, &descriptors, hits.into(), &decision);
@@ -134,7 +141,8 @@ fn descriptor_status(status: &Status<'_>, own: Option<&Quota>) -> DescriptorStat
 
 /// The fields that Envoy adds to the response for its client: of each limit that can refuse, and the time of a retry.
 fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<HeaderField> {
-    let mut headers = HeaderMap::new();
+    // Two fields of a limit, and the time of a retry.
+    let mut headers = HeaderMap::with_capacity(3);
     for (status, descriptor) in decision.statuses.iter().zip(descriptors) {
         let Some(rule) = status.rule.filter(|rule| !rule.is_shadow()) else {
             continue;
@@ -149,20 +157,22 @@ fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<
         // Never 0, which would mean "now".
         headers.insert(RETRY_AFTER, envoy::whole_seconds(wait).max(1).into());
     }
-    let joined = headers.keys().map(|name| {
-        let mut value = String::new();
-        for part in headers.get_all(name) {
-            if !value.is_empty() {
-                value.push_str(", ");
-            }
-            value.push_str(part.to_str().unwrap_or_default());
+    let mut fields = Vec::with_capacity(headers.keys_len());
+    for name in headers.keys() {
+        let mut parts = headers.get_all(name).iter();
+        let mut value = parts.next().map_or_else(String::new, text_of);
+        for part in parts {
+            value += ", ";
+            value += part.to_str().unwrap_or_default();
         }
-        HeaderField {
-            key: name.as_str().to_owned(),
-            value,
-        }
-    });
-    joined.collect()
+        let key = name.as_str().to_owned();
+        fields.push(HeaderField { key, value });
+    }
+    fields
+}
+
+fn text_of(value: &HeaderValue) -> String {
+    value.to_str().unwrap_or_default().to_owned()
 }
 
 /// The names of the limits that refuse, and of the shadow rules that would. `None` if there are none.

@@ -112,6 +112,7 @@ mod tests {
                 bounds: ServerBounds::default(),
                 counts: Arc::new(ServerCounts::new()),
                 other: None,
+                tracer: None,
                 page: tokio::sync::Mutex::default(),
                 is_ending: AtomicBool::new(false),
             });

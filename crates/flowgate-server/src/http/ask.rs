@@ -2,6 +2,7 @@
 
 use super::{Question, Reply, Wrong, json_reply, milliseconds, problem};
 use crate::limits::DecideLimits;
+use crate::trace::Traced;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +22,11 @@ struct Answer {
     reset_after_ms: u64,
 }
 
-pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, Wrong> {
+pub(super) async fn answer(
+    limits: &DecideLimits,
+    body: &[u8],
+    traced: &mut Traced,
+) -> Result<Reply, Wrong> {
     let body: Body = serde_json::from_slice(body)
         .map_err(|error| problem(StatusCode::BAD_REQUEST, error.to_string()))?;
     let question = Question {
@@ -30,7 +35,7 @@ pub(super) async fn answer(limits: &DecideLimits, body: &[u8]) -> Result<Reply, 
         n: body.n.unwrap_or(1),
         deny: StatusCode::TOO_MANY_REQUESTS,
     };
-    let answer = question.answer(limits, |status| {
+    let answer = question.answer(limits, traced, |status| {
         let answer = Answer {
             limit: status.limit,
             remaining: status.remaining,

@@ -5,13 +5,15 @@
 use super::query::pairs;
 use super::{Question, Reply, Wrong, problem, text};
 use crate::limits::DecideLimits;
+use crate::trace::Traced;
 use hyper::StatusCode;
-use hyper::header::HeaderMap;
+use hyper::header::{HeaderMap, HeaderName};
 
 pub(super) async fn answer(
     limits: &DecideLimits,
     query: &str,
     headers: &HeaderMap,
+    traced: &mut Traced,
 ) -> Result<Reply, Wrong> {
     let bad = |detail: &str| problem(StatusCode::BAD_REQUEST, detail);
     let (mut limit, mut key) = (None, None);
@@ -39,7 +41,12 @@ pub(super) async fn answer(
             }
             "key" => key = Some(value),
             // As an empty variable of a proxy, a field that is missing is the empty key.
-            "header" => key = Some(field(headers, word()).into()),
+            "header" => {
+                let name = HeaderName::from_bytes(&value);
+                let name =
+                    name.map_err(|_| bad("`header` is the name of a field, such as x-user"))?;
+                key = Some(field(headers, &name).into());
+            }
             _ => {
                 return Err(bad(
                     "unknown parameter: write limit, key or header, n and deny",
@@ -56,11 +63,11 @@ pub(super) async fn answer(
         n,
         deny,
     };
-    let answer = question.answer(limits, |_| text(StatusCode::OK, ""));
+    let answer = question.answer(limits, traced, |_| text(StatusCode::OK, ""));
     answer.await
 }
 
 /// Returns the value of the first field of this name.
-fn field<'a>(headers: &'a HeaderMap, name: &str) -> &'a [u8] {
+fn field<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a [u8] {
     headers.get(name).map_or(&[], |value| value.as_bytes())
 }

@@ -6,6 +6,7 @@ use crate::config::Unit;
 use crate::decision::{Descriptor, DescriptorEntry, Status};
 use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
+use crate::trace::Traced;
 use flowgate::Quota;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,7 @@ pub(super) async fn answer(
     limits: &DecideLimits,
     other: Option<&Comparer>,
     body: &[u8],
+    traced: &mut Traced,
 ) -> Result<Reply, Wrong> {
     let bad = |why: Why| problem(StatusCode::BAD_REQUEST, why);
     let request: Request = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
@@ -88,7 +90,9 @@ pub(super) async fn answer(
     // In a protocol buffer without presence, 0 is what is absent.
     let hits = hits.filter(|hits| *hits != 0).unwrap_or(1);
     let decision = limits.decide(&request.domain, &descriptors, hits);
-    let decision = decision.await.map_err(undecided)?;
+    let decision = decision.await;
+    traced.decided(&decision);
+    let decision = decision.map_err(undecided)?;
     if let Some(other) = other {
         other.ask(&request.domain, &descriptors, hits, &decision);
     }

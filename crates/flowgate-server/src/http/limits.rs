@@ -72,12 +72,12 @@ pub(super) fn reset(limits: &DecideLimits, wanted: &Wanted) -> Result<Reply, Wro
     if rule.has_keys() && wanted.key.is_none() {
         return Err(problem(
             StatusCode::BAD_REQUEST,
-            "this limit has keys: write &key=KEY",
+            "this limit has keys: write one, as &key=KEY in a URL or --key KEY of the command",
         ));
     }
     let value = wanted.key.as_deref().unwrap_or_default();
     let key = rule.key_of_value(value).map_err(unknown)?;
-    let Some(before) = rule.reset(&key) else {
+    let Some(was_full) = rule.reset(&key) else {
         let what = match (rule.stored(), rule.reports()) {
             (Some(_), _) => {
                 "this limit is in a store: write flowgate fleet reset and the address of that store"
@@ -87,7 +87,6 @@ pub(super) fn reset(limits: &DecideLimits, wanted: &Wanted) -> Result<Reply, Wro
         };
         return Err(problem(StatusCode::NOT_IMPLEMENTED, what));
     };
-    let was_full = before.remaining == before.limit;
     Ok(json_reply(
         StatusCode::OK,
         &json!({ "limit": rule.id(), "was_full": was_full }),

@@ -20,6 +20,7 @@ use crate::limits::{DecideLimits, Unknown};
 use crate::reload::Current;
 use crate::server::Door;
 use crate::token::Token;
+use crate::trace::{Operation, Traced, Tracer, parent};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
@@ -43,6 +44,7 @@ pub(crate) struct Site {
     pub(crate) bounds: ServerBounds,
     pub(crate) counts: Arc<ServerCounts>,
     pub(crate) other: Option<Comparer>,
+    pub(crate) tracer: Option<Tracer>,
     /// The page of metrics that is being made.
     pub(crate) page: Mutex<()>,
     /// Connections are no longer accepted.
@@ -62,11 +64,35 @@ impl Site {
         if door == Door::Admin {
             return self.administer(is_near, &head).await;
         }
-        let answer = self.route(&head, body, running).await;
-        answer.unwrap_or_else(Wrong::reply)
+        let mut traced = self.trace(&head);
+        let answer = self.route(&head, body, running, &mut traced).await;
+        let reply = answer.unwrap_or_else(Wrong::reply);
+        traced.status(reply.status().as_u16());
+        reply
     }
 
-    async fn route(&self, head: &Parts, body: Incoming, running: &Running) -> Result<Reply, Wrong> {
+    /// Begins the span of a request for a decision.
+    fn trace(&self, head: &Parts) -> Traced {
+        let Some(tracer) = &self.tracer else {
+            return Traced::not_sampled();
+        };
+        let (method, path) = match (&head.method, head.uri.path()) {
+            (&Method::POST, "/json") => ("POST", "/json"),
+            (&Method::POST, "/v1/ask") => ("POST", "/v1/ask"),
+            (&Method::GET, "/auth") => ("GET", "/auth"),
+            (&Method::HEAD, "/auth") => ("HEAD", "/auth"),
+            _ => return Traced::not_sampled(),
+        };
+        tracer.begin(Operation::Http { method, path }, parent(&head.headers))
+    }
+
+    async fn route(
+        &self,
+        head: &Parts,
+        body: Incoming,
+        running: &Running,
+        traced: &mut Traced,
+    ) -> Result<Reply, Wrong> {
         let is_get = head.method == Method::GET || head.method == Method::HEAD;
         let is_post = head.method == Method::POST;
         match head.uri.path() {
@@ -75,20 +101,24 @@ impl Site {
             "/json" if is_post => {
                 self.check(head)?;
                 let body = self.body(body, running).await?;
-                json::answer(&self.limits(), self.other.as_ref(), &body).await
+                json::answer(&self.limits(), self.other.as_ref(), &body, traced).await
             }
             "/v1/ask" if is_post => {
                 self.check(head)?;
                 let body = self.body(body, running).await?;
-                ask::answer(&self.limits(), &body).await
+                ask::answer(&self.limits(), &body, traced).await
             }
             "/auth" if is_get => {
                 self.check(head)?;
                 let query = head.uri.query().unwrap_or_default();
-                auth::answer(&self.limits(), query, &head.headers).await
+                auth::answer(&self.limits(), query, &head.headers, traced).await
             }
             "/healthz" | "/readyz" | "/auth" => Err(not_allowed("GET")),
             "/json" | "/v1/ask" => Err(not_allowed("POST")),
+            "/metrics" | "/config" | "/limits" => Err(problem(
+                StatusCode::NOT_FOUND,
+                "this path is at the door of operators: write the address of --admin, which the server prints after `admin on`",
+            )),
             _ => Err(problem(
                 StatusCode::NOT_FOUND,
                 "no such path: write /json, /v1/ask, /auth, /healthz or /readyz",
@@ -226,6 +256,7 @@ impl Question<'_> {
     async fn answer(
         &self,
         limits: &DecideLimits,
+        traced: &mut Traced,
         body: impl FnOnce(&crate::Status<'_>) -> Reply,
     ) -> Result<Reply, Wrong> {
         let Self {
@@ -234,7 +265,9 @@ impl Question<'_> {
             n,
             deny,
         } = *self;
-        let status = limits.ask(limit, key, n).await.map_err(undecided)?;
+        let asked = limits.ask(limit, key, n).await;
+        traced.asked(&asked);
+        let status = asked.map_err(undecided)?;
         let mut reply = match status.is_over {
             false => body(&status),
             true => refusal(&status, deny),

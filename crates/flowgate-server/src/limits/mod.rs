@@ -150,13 +150,15 @@ impl Rule {
 
     /// Sets a key back to full. `None`: it is not in memory.
     ///
-    /// Returns what was left before.
-    pub(crate) fn reset(&self, key: &Key<'_>) -> Option<Standing> {
+    /// Returns whether it was full. Then it is left alone: what others take meanwhile stays taken, and nothing is added to the bound.
+    pub(crate) fn reset(&self, key: &Key<'_>) -> Option<bool> {
         let table = self.table()?;
-        let before = Standing::in_memory(&table.snapshot(key, None));
+        if table.is_full(key) {
+            return Some(true);
+        }
         table.reset(key);
         self.answers.add_reset(self.terms.allows.burst());
-        Some(before)
+        Some(false)
     }
 
     /// Returns what Envoys report, if they decide about this limit.

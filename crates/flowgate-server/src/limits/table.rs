@@ -168,6 +168,15 @@ impl Table {
         each!(self, limits => limits.reset(key));
     }
 
+    /// Returns whether nothing is missing from a key, in either of two quotas.
+    pub(crate) fn is_full(&self, key: &Key<'_>) -> bool {
+        let is_full = |seen: &Snapshot| seen.remaining == seen.limit;
+        self.limiter(key, |limiter| match limiter.quota_states() {
+            Some(each) => each.iter().all(|state| is_full(&state.snapshot)),
+            None => is_full(&limiter.snapshot()),
+        })
+    }
+
     pub(crate) fn snapshot(&self, key: &Key<'_>, own: Option<Quota>) -> Snapshot {
         own!(self, own, limits => limits.snapshot(key))
     }

@@ -75,7 +75,24 @@ fn array(input: &[u8], words: &mut Vec<Range<usize>>) -> Result<usize, Why> {
 }
 
 /// Reads a whole number and the end of its line.
+#[inline]
 fn number(input: &[u8], begin: usize, what: &'static str) -> Result<(i64, usize), Why> {
+    // Most are lengths of one or two digits.
+    let number = |digits: &[u8]| {
+        digits
+            .iter()
+            .fold(0, |sum, digit| 10 * sum + i64::from(digit - b'0'))
+    };
+    match &input[begin..] {
+        [digit @ b'0'..=b'9', b'\r', b'\n', ..] => Ok((number(&[*digit]), begin + 3)),
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            Ok((number(&[*tens, *ones]), begin + 4))
+        }
+        _ => any_number(input, begin, what),
+    }
+}
+
+fn any_number(input: &[u8], begin: usize, what: &'static str) -> Result<(i64, usize), Why> {
     /// A sign and 19 digits.
     const LONGEST: usize = 20;
     let rest = &input[begin..];
@@ -103,6 +120,18 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     };
     if digits.is_empty() {
         return None;
+    }
+    // So many digits always fit.
+    if digits.len() <= 18 {
+        let mut number = 0;
+        for digit in digits {
+            let digit = digit.wrapping_sub(b'0');
+            if digit >= 10 {
+                return None;
+            }
+            number = 10 * number + i64::from(digit);
+        }
+        return Some(sign * number);
     }
     digits.iter().try_fold(0_i64, |number, digit| {
         let digit = digit.wrapping_sub(b'0');
@@ -150,24 +179,25 @@ impl Replies {
     }
 
     fn head(&mut self, kind: u8, number: i64) {
-        self.bytes.push(kind);
-        if number < 0 {
-            self.bytes.push(b'-');
+        if let 0..10 = number {
+            return (self.bytes).extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
         }
-        // From the last digit to the first.
-        let mut digits = [0; 20];
-        let mut place = digits.len();
+        // A kind, a sign, 19 digits and the end of the line, from the last to the first.
+        let mut line = *b"                     \r\n";
+        let mut place = line.len() - 2;
         let mut rest = number.unsigned_abs();
-        loop {
+        while rest > 0 {
             place -= 1;
-            digits[place] = b'0' + (rest % 10) as u8;
+            line[place] = b'0' + (rest % 10) as u8;
             rest /= 10;
-            if rest == 0 {
-                break;
-            }
         }
-        self.bytes.extend_from_slice(&digits[place..]);
-        self.bytes.extend_from_slice(b"\r\n");
+        if number < 0 {
+            place -= 1;
+            line[place] = b'-';
+        }
+        place -= 1;
+        line[place] = kind;
+        self.bytes.extend_from_slice(&line[place..]);
     }
 
     pub(super) fn simple(&mut self, text: &str) {
@@ -220,7 +250,32 @@ impl Replies {
 
 #[cfg(test)]
 mod tests {
-    use super::integer;
+    use super::{Parsed, Replies, integer, parse};
+
+    #[test]
+    fn every_integer_is_written_in_full() {
+        for number in [0, 9, 10, 99, 100, -1, -10, i64::MAX, i64::MIN] {
+            let mut replies = Replies::new();
+            replies.integer(number);
+            assert_eq!(replies.bytes, format!(":{number}\r\n").into_bytes());
+        }
+    }
+
+    #[test]
+    fn a_length_may_have_any_number_of_digits() {
+        let mut words = Vec::new();
+        for (length, digits) in [(0, 1), (7, 1), (7, 2), (12, 2), (12, 3), (12, 20), (120, 3)] {
+            let command = format!("*1\r\n${length:0digits$}\r\n{}\r\n", "x".repeat(length));
+            let parsed = parse(command.as_bytes(), &mut words);
+            assert_eq!(parsed, Parsed::Command(command.len()), "{command}");
+            assert_eq!(words[0].len(), length);
+            // Everything before the end is a beginning.
+            for end in 0..command.len() {
+                let parsed = parse(&command.as_bytes()[..end], &mut words);
+                assert_eq!(parsed, Parsed::Incomplete, "{end} of {command}");
+            }
+        }
+    }
 
     #[test]
     fn integers_are_read_without_signs_of_plus_or_spaces() {

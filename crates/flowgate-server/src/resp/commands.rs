@@ -2,7 +2,9 @@
 
 use super::codec::{Replies, integer};
 use crate::limits::DecideLimits;
+use crate::throttle::LastQuota;
 use crate::token::Token;
+use crate::trace::{Operation, Traced, Tracer};
 use std::time::Duration;
 
 /// The state of one connection.
@@ -17,6 +19,8 @@ pub(super) struct Session {
 pub(super) enum Then {
     Continue,
     Close,
+    /// The answer of [`throttle`].
+    Throttle,
     /// The answer of [`ask`], which may take time.
     Ask,
 }
@@ -46,7 +50,7 @@ impl Session {
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         match arguments {
             // The two that are asked most often.
-            _ if self.is_trusted && is("CL.THROTTLE") => throttle(arguments, limits, replies),
+            _ if self.is_trusted && is("CL.THROTTLE") => return Then::Throttle,
             _ if self.is_trusted && is("FG.ASK") => return Then::Ask,
             _ if is("QUIT") => {
                 replies.simple("OK");
@@ -165,15 +169,29 @@ impl Session {
     }
 }
 
-/// `CL.THROTTLE key max_burst count period [n]`
-fn throttle(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
+/// Begins the span of a command. A client of Redis names no parent.
+pub(super) fn trace(tracer: Option<&Tracer>, command: &'static str) -> Traced {
+    match tracer {
+        Some(tracer) => tracer.begin(Operation::Resp(command), None),
+        None => Traced::not_sampled(),
+    }
+}
+
+/// Answers `CL.THROTTLE key max_burst count period [n]`.
+pub(super) fn throttle(
+    words: &[&[u8]],
+    limits: &DecideLimits,
+    last: &mut LastQuota,
+    replies: &mut Replies,
+    traced: &mut Traced,
+) {
     if limits.has_store() {
         return replies.error(
             "ERR CL.THROTTLE is in the memory of one server; use FG.ASK, or run without --store",
         );
     }
-    let (key, numbers) = match arguments {
-        [key, numbers @ ..] if (3..=4).contains(&numbers.len()) => (key, numbers),
+    let (key, numbers) = match words {
+        [_, key, numbers @ ..] if (3..=4).contains(&numbers.len()) => (key, numbers),
         _ => return replies.error(&wrong_number("cl.throttle")),
     };
     let number = |place: usize, least: i64| {
@@ -195,10 +213,11 @@ fn throttle(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
     let Some(n) = n else {
         return replies.error("ERR the quantity is a whole number from 0");
     };
-    let quota = (count, Duration::from_secs(period));
-    match limits.throttle(key, max_burst, quota, n) {
+    let named = (max_burst, count, Duration::from_secs(period));
+    match limits.throttle(key, named, last, n) {
         Err(error) => replies.error(&format!("ERR {error}")),
         Ok(told) => {
+            traced.throttled(told.is_limited);
             let retry = told.retry_after.map_or(-1, seconds);
             let reset = seconds(told.reset_after);
             reply(
@@ -212,7 +231,12 @@ fn throttle(arguments: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
 }
 
 /// Answers `FG.ASK limit key [n]`.
-pub(super) async fn ask(words: &[&[u8]], limits: &DecideLimits, replies: &mut Replies) {
+pub(super) async fn ask(
+    words: &[&[u8]],
+    limits: &DecideLimits,
+    replies: &mut Replies,
+    traced: &mut Traced,
+) {
     let (name, key, n) = match *words {
         [_, name, key] => (name, key, Some(1)),
         [_, name, key, n] => (name, key, integer(n).and_then(|n| u64::try_from(n).ok())),
@@ -224,7 +248,9 @@ pub(super) async fn ask(words: &[&[u8]], limits: &DecideLimits, replies: &mut Re
     let Ok(name) = std::str::from_utf8(name) else {
         return replies.error("ERR no limit has this name");
     };
-    match limits.ask(name, key, n).await {
+    let asked = limits.ask(name, key, n).await;
+    traced.asked(&asked);
+    match asked {
         Err(undecided) => replies.error(&format!("ERR {undecided}")),
         Ok(status) => {
             let retry = status.retry_after.map_or(-1, milliseconds);

@@ -6,7 +6,9 @@ mod commands;
 use crate::bounds::{MAX_MESSAGE, MAX_UNREAD};
 use crate::http::Site;
 use crate::limits::DecideLimits;
+use crate::throttle::LastQuota;
 use crate::token::Token;
+use crate::trace::Tracer;
 use codec::{Parsed, Replies, parse};
 use commands::{Session, Then};
 use std::future::Future;
@@ -25,6 +27,8 @@ pub(crate) struct Talk {
     received: Vec<u8>,
     words: Vec<Range<usize>>,
     replies: Replies,
+    /// Of `CL.THROTTLE`.
+    last: LastQuota,
     /// When the first byte of an incomplete command was seen.
     begun: Option<Instant>,
 }
@@ -48,12 +52,18 @@ impl Talk {
             received: Vec::new(),
             words: Vec::new(),
             replies: Replies::new(),
+            last: LastQuota::default(),
             begun: None,
         }
     }
 
     /// Answers commands that are complete.
-    async fn answer(&mut self, limits: &DecideLimits, password: Option<&Token>) -> Next {
+    async fn answer(
+        &mut self,
+        limits: &DecideLimits,
+        password: Option<&Token>,
+        tracer: Option<&Tracer>,
+    ) -> Next {
         const MOST: usize = 64;
         let mut begin = 0;
         // Once for all commands that have arrived.
@@ -76,13 +86,21 @@ impl Talk {
                     }
                     let words = &words[..self.words.len()];
                     begin += length;
-                    let (session, replies) = (&mut self.session, &mut self.replies);
+                    let (session, last, replies) =
+                        (&mut self.session, &mut self.last, &mut self.replies);
                     let span = debug_span!("request", door = "resp");
                     match span.in_scope(|| session.answer(words, limits, password, replies)) {
                         Then::Continue => {}
                         Then::Close => break Next::Close,
+                        Then::Throttle => {
+                            let mut traced = commands::trace(tracer, "CL.THROTTLE");
+                            span.in_scope(|| {
+                                commands::throttle(words, limits, last, replies, &mut traced);
+                            });
+                        }
                         Then::Ask => {
-                            let answer = commands::ask(words, limits, replies);
+                            let mut traced = commands::trace(tracer, "FG.ASK");
+                            let answer = commands::ask(words, limits, replies, &mut traced);
                             answer.instrument(span).await;
                         }
                     }
@@ -109,7 +127,7 @@ pub fn resp_answers<'a>(
     for piece in pieces {
         talk.received.extend_from_slice(piece);
         loop {
-            let next = match pin!(talk.answer(limits, None)).poll(&mut context) {
+            let next = match pin!(talk.answer(limits, None, None)).poll(&mut context) {
                 Poll::Ready(next) => next,
                 Poll::Pending => panic!("limits in memory are decided immediately"),
             };
@@ -132,9 +150,10 @@ pub(crate) async fn serve(
     ending: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (bounds, password) = (&site.bounds, site.token.as_ref());
+    let tracer = site.tracer.as_ref();
     let mut ending = pin!(ending);
     loop {
-        let next = talk.answer(&site.limits(), password).await;
+        let next = talk.answer(&site.limits(), password, tracer).await;
         if !talk.replies.bytes.is_empty() {
             let until = Instant::now() + bounds.command_time;
             timeout_at(until, stream.write_all(&talk.replies.bytes)).await??;

@@ -297,10 +297,25 @@ fn c1_a_key_that_is_set_back_is_full_and_its_bound_has_one_more_burst() {
     assert_eq!(asked(&server, "DELETE", path), full(false));
     let (_, bob) = asked(&server, "GET", "/limits?limit=users&key=bob");
     assert_eq!(bob["of_key"]["available"], 2);
+    // A key that is full is given nothing.
     assert_eq!(asked(&server, "DELETE", path), full(true));
     // A reload keeps the bound.
     let config = Config::parse("b.yaml", &LIMITS.replace("3/day", "9/day")).unwrap();
     server.reloader.reload(&config).unwrap();
+    let (_, page) = asked(&server, "GET", path);
+    assert_eq!(page["beyond"]["total"], 6);
+}
+
+/// The quota of a second is full again, and that of a day is not.
+#[test]
+fn a_key_with_two_quotas_is_full_if_both_are() {
+    let text = "{domain: api, descriptors: [{key: user, quota: 1000000/s burst 9; 9/day}]}";
+    let server = Running::new(text, |server| server);
+    let path = "/limits?limit=api.user&key=a";
+    let was_full = || asked(&server, "DELETE", path).1["was_full"].clone();
+    assert_eq!(was_full(), true);
+    server.resp(b"FG.ASK api.user a 1\r\n");
+    assert_eq!((was_full(), was_full()), (false.into(), true.into()));
     let (_, page) = asked(&server, "GET", path);
     assert_eq!(page["beyond"]["total"], 9);
 }
@@ -337,7 +352,7 @@ fn wrong_questions_about_limits_are_answered() {
             "DELETE",
             "/limits?limit=users",
             400,
-            "this limit has keys: write &key=KEY",
+            "this limit has keys: write one, as &key=KEY in a URL or --key KEY of the command",
         ),
         (
             "GET",

@@ -160,7 +160,22 @@ fn a_wrong_request_is_told_what_is_wrong() {
             400,
             "more than one key",
         ),
+        (
+            get("/auth?limit=users&header="),
+            400,
+            "`header` is the name of a field, such as x-user",
+        ),
+        (
+            get("/auth?limit=users&header=a%20b"),
+            400,
+            "`header` is the name of a field, such as x-user",
+        ),
         (get("/json"), 405, "write POST"),
+        (
+            get("/limits?limit=users"),
+            404,
+            "write the address of --admin",
+        ),
         (post("/auth", ""), 405, "write GET"),
         (get("/"), 404, "no such path"),
     ] {

@@ -19,3 +19,4 @@ mod state;
 mod store;
 mod support;
 mod tls;
+mod traces;

@@ -6,32 +6,25 @@
 //!
 //! The protocol is OTLP over HTTP, as JSON (opentelemetry.io/docs/specs/otlp). The sending threads of the run take no part in it.
 
-use std::error::Error;
-use std::fmt;
+mod collector;
+
+pub use collector::{OtlpCollector, OtlpSender, OtlpSignal, PushError};
+
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use hyper::Method;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
-use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::time::timeout;
 
-use crate::connection::{ConnectOptions, Connection, Connector, Peer, Stamp};
-use crate::engine::{RunError, resolve};
-use crate::plan::Template;
 use crate::progress::Progress;
 use crate::report::nanos;
-use crate::stop::Stop;
 use crate::target::Target;
 
 /// Time between two points.
 const EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of points that wait. The newest is sent, and has all that the others have except their gauges.
 const MOST_WAITING: usize = 16;
-/// Where a collector takes metrics, if the URL names only the collector.
-const PATH: &str = "v1/metrics";
 
 /// Sends the progress of a run to an OpenTelemetry collector.
 ///
@@ -93,25 +86,12 @@ pub struct Pushed {
     pub failure: Option<String>,
 }
 
-/// Error of starting a push. `Display` writes one line.
-#[derive(Debug)]
-pub struct PushError(String);
-
 /// The state of a run at one time.
 #[derive(Clone, Debug)]
 struct Point {
     start: SystemTime,
     at: SystemTime,
     progress: Progress,
-}
-
-/// Where points go.
-struct Collector {
-    target: Target,
-    connector: Connector,
-    options: ConnectOptions,
-    addresses: Vec<Peer>,
-    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl OtlpPush {
@@ -126,26 +106,10 @@ impl OtlpPush {
         headers: Vec<(HeaderName, HeaderValue)>,
         limit: Duration,
     ) -> Result<OtlpPush, PushError> {
-        let target = match target.path().as_str() {
-            "/" => Target::parse(&format!("{target}{PATH}"))
-                .map_err(|error| PushError(error.to_string()))?,
-            _ => target,
-        };
-        let options = ConnectOptions {
-            timeout: limit,
-            ..ConnectOptions::default()
-        };
-        let connector = Connector::new(&target, &options);
-        let collector = Collector {
-            connector: connector.map_err(|error| PushError(error.to_string()))?,
-            target,
-            options,
-            addresses: Vec::new(),
-            headers,
-        };
+        let collector = OtlpCollector::new(target, OtlpSignal::Metrics, headers, limit)?;
         let (points, received) = sync_channel(MOST_WAITING);
         let thread = thread::Builder::new().name("flowgate-load-otlp".to_owned());
-        let thread = thread.spawn(move || push(collector, &received));
+        let thread = thread.spawn(move || push(collector.sender(), &received));
         Ok(OtlpPush {
             points,
             thread: thread.map_err(|error| PushError(error.to_string()))?,
@@ -202,23 +166,15 @@ impl OtlpPush {
 }
 
 /// Sends points until there are no more.
-fn push(mut collector: Collector, received: &Receiver<Point>) -> Pushed {
-    let mut connection = None;
+fn push(mut sender: OtlpSender, received: &Receiver<Point>) -> Pushed {
     let mut pushed = Pushed::default();
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default());
     while let Ok(mut point) = received.recv() {
         // Sums contain all that came before.
         while let Ok(newer) = received.try_recv() {
             pushed.skipped += 1;
             point = newer;
         }
-        let sent = match &runtime {
-            Ok(runtime) => collector.send(runtime, &mut connection, &point),
-            Err(error) => Err(error.to_string()),
-        };
-        match sent {
+        match sender.send(metrics(&point).to_string().into()) {
             Ok(()) => pushed.sent += 1,
             Err(failure) => {
                 pushed.failed += 1;
@@ -227,61 +183,6 @@ fn push(mut collector: Collector, received: &Receiver<Point>) -> Pushed {
         }
     }
     pushed
-}
-
-impl Collector {
-    /// Sends a point, on a new connection if the last one was closed.
-    fn send(
-        &mut self,
-        runtime: &LocalRuntime,
-        connection: &mut Option<Connection>,
-        point: &Point,
-    ) -> Result<(), String> {
-        if self.addresses.is_empty() {
-            let found = resolve(&self.target, &self.options, &Stop::new());
-            self.addresses = found.map_err(|error: RunError| error.to_string())?;
-        }
-        let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-        headers.extend(self.headers.iter().cloned());
-        let template = Template {
-            method: Method::POST,
-            headers,
-            body: metrics(point).to_string().into(),
-        };
-        let message = template.message(&self.target, true, None);
-        let exchange = async {
-            if let Some(open) = connection.as_mut()
-                && !open.is_open().await
-            {
-                *connection = None;
-            }
-            let mut open = match connection.take() {
-                Some(open) => open,
-                None => self.connect().await?,
-            };
-            let answer = open.round_trip(&message, &Stamp::default()).await;
-            let answer = answer.map_err(|failure| failure.to_string())?;
-            *connection = Some(open);
-            match answer.status.is_success() {
-                true => Ok(()),
-                false => Err(format!("answered {}", answer.status.as_u16())),
-            }
-        };
-        let limit = self.options.timeout;
-        let exchanged = runtime.block_on(async { timeout(limit, exchange).await });
-        exchanged.unwrap_or_else(|_| Err("timed out".to_owned()))
-    }
-
-    async fn connect(&self) -> Result<Connection, String> {
-        let mut failure = String::new();
-        for address in &self.addresses {
-            match self.connector.open(address.clone()).await {
-                Ok(open) => return Ok(open),
-                Err(why) => failure = why.to_string(),
-            }
-        }
-        Err(failure)
-    }
 }
 
 /// Returns the metrics of a point, as a collector reads them.
@@ -370,11 +271,3 @@ fn unix_ns(time: SystemTime) -> String {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     nanos::of(since.unwrap_or_default()).to_string()
 }
-
-impl fmt::Display for PushError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for PushError {}
