@@ -423,11 +423,12 @@ mod tests {
         assert!(poll(&mut second).is_pending());
         answered();
         assert_eq!(limit.inspect().counts.calls_granted, 0);
-        assert!(poll(&mut first).is_pending());
+        // The answer may be there at once.
+        let first_answer = poll(&mut first);
         answered();
-        for mut caller in [first, second] {
-            assert!(matches!(poll(&mut caller), Poll::Ready(Ok(_))));
-        }
+        let is_admitted = |answer| matches!(answer, Poll::Ready(Ok(_)));
+        assert!(is_admitted(first_answer) || is_admitted(poll(&mut first)));
+        assert!(is_admitted(poll(&mut second)));
         assert_eq!(limit.inspect().counts.calls_granted, 1);
     }
 
@@ -440,6 +441,6 @@ mod tests {
         drop(first);
         answered();
         assert!(matches!(poll(&mut second), Poll::Ready(Ok(_))));
-        assert_eq!(limit.standing().remaining, 99);
+        assert!(limit.ask().n(99).block().is_ok());
     }
 }
