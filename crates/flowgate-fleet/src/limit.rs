@@ -260,25 +260,7 @@ impl Question {
 pub struct Ask {
     pub(crate) of: Of,
     pub(crate) n: u64,
-    answer: Option<Receiver>,
-    /// Of the call that this caller waits for, unless that is announced.
-    announcement: Option<Announcement>,
-}
-
-/// Announces the next call of a key, at the latest when it is dropped: others may wait for the call.
-#[derive(Debug)]
-struct Announcement(Question);
-
-impl Drop for Announcement {
-    fn drop(&mut self) {
-        let Question {
-            shared,
-            strict,
-            record,
-            ..
-        } = &self.0;
-        shared.announce(Announced::Strict(Arc::clone(strict), *record));
-    }
+    pub(crate) answer: Option<Receiver>,
 }
 
 /// The limit that is asked.
@@ -294,7 +276,6 @@ impl Ask {
             of,
             n: 1,
             answer: None,
-            announcement: None,
         }
     }
 
@@ -315,35 +296,32 @@ impl Ask {
     /// Panics in an asynchronous task of tokio, which must not block.
     pub fn block(mut self) -> Result<Admitted, Denied> {
         match self.begin() {
-            Ok(receiver) => {
-                self.announcement = None;
-                received(receiver.blocking_recv())
-            }
+            Ok(receiver) => received(receiver.blocking_recv()),
             Err(answer) => answer,
         }
     }
 
     /// Asks. Returns the answer as an error if it is there already.
     fn begin(&mut self) -> Result<Receiver, Answer> {
-        let question = match &self.of {
-            Of::Strict(question) => question,
-            Of::Leased(limit) => return limit.begin(self.n),
-        };
         let Question {
             shared,
             strict,
             record,
             ..
-        } = question;
-        let announcement = || Announcement(question.clone());
+        } = match &self.of {
+            Of::Strict(question) => question,
+            Of::Leased(limit) => return limit.begin(self.n),
+        };
         match strict.ask(*record, self.n, shared.is_down()) {
             Asked::Now(answer) => Err(answer),
             Asked::Ahead(answer) => {
-                drop(announcement());
+                shared.announce(Announced::Strict(Arc::clone(strict), *record));
                 Err(answer)
             }
             Asked::Later { answer, is_first } => {
-                self.announcement = is_first.then(announcement);
+                if is_first {
+                    shared.announce(Announced::Strict(Arc::clone(strict), *record));
+                }
                 Ok(answer)
             }
         }
@@ -357,17 +335,10 @@ impl Future for Ask {
         let mut answer = match self.answer.take() {
             Some(answer) => answer,
             None => match self.begin() {
-                Ok(answer) if self.announcement.is_some() => {
-                    // The other tasks of this thread that are ready ask before that, and share the call.
-                    context.waker().wake_by_ref();
-                    self.answer = Some(answer);
-                    return Poll::Pending;
-                }
                 Ok(answer) => answer,
                 Err(answer) => return Poll::Ready(answer),
             },
         };
-        self.announcement = None;
         match Pin::new(&mut answer).poll(context) {
             Poll::Ready(delivery) => Poll::Ready(received(delivery)),
             Poll::Pending => {
@@ -388,59 +359,5 @@ impl fmt::Debug for Question {
         f.debug_struct("Question")
             .field("record", &self.record)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Fleet;
-    use std::task::Waker;
-
-    /// A limit, and a way to wait until all that was announced before has been answered.
-    fn limit() -> (FleetLimit, impl Fn()) {
-        let fleet = Fleet::local().nodes(1).open().expect("a fleet");
-        let build = |name| {
-            let limit = fleet.limit(name, "100/h".parse().expect("a quota"));
-            limit.build().expect("a limit")
-        };
-        let other = build("other");
-        (build("api"), move || {
-            other.ask().block().expect("it is admitted");
-        })
-    }
-
-    fn poll(ask: &mut Ask) -> Poll<Answer> {
-        Pin::new(ask).poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    #[test]
-    fn who_asks_before_the_first_caller_is_polled_again_shares_its_call() {
-        let (limit, answered) = limit();
-        let [mut first, mut second] = [limit.ask(), limit.ask()];
-        assert!(poll(&mut first).is_pending());
-        answered();
-        assert!(poll(&mut second).is_pending());
-        answered();
-        assert_eq!(limit.inspect().counts.calls_granted, 0);
-        // The answer may be there at once.
-        let first_answer = poll(&mut first);
-        answered();
-        let is_admitted = |answer| matches!(answer, Poll::Ready(Ok(_)));
-        assert!(is_admitted(first_answer) || is_admitted(poll(&mut first)));
-        assert!(is_admitted(poll(&mut second)));
-        assert_eq!(limit.inspect().counts.calls_granted, 1);
-    }
-
-    #[test]
-    fn a_first_caller_that_gives_up_leaves_the_call_to_the_others() {
-        let (limit, answered) = limit();
-        let [mut first, mut second] = [limit.ask(), limit.ask()];
-        assert!(poll(&mut first).is_pending());
-        assert!(poll(&mut second).is_pending());
-        drop(first);
-        answered();
-        assert!(matches!(poll(&mut second), Poll::Ready(Ok(_))));
-        assert!(limit.ask().n(99).block().is_ok());
     }
 }

@@ -176,8 +176,8 @@ impl Ask {
     pub fn all(asks: impl IntoIterator<Item = Self>) -> AskAll {
         let (mut leased, mut parts) = (VecDeque::new(), Vec::<Part>::new());
         for (at, ask) in asks.into_iter().enumerate() {
-            let n = ask.n;
-            match ask.of {
+            let Self { of, n, answer } = ask;
+            match of {
                 Of::Strict(_) if n == 0 => {}
                 Of::Strict(of) => match parts.iter_mut().find(|part| part.is_of(&of)) {
                     Some(part) => {
@@ -190,7 +190,7 @@ impl Ask {
                         listed: vec![at],
                     }),
                 },
-                Of::Leased(_) => leased.push_back((at, ask)),
+                of @ Of::Leased(_) => leased.push_back((at, Self { of, n, answer })),
             }
         }
         AskAll {
