@@ -1,5 +1,5 @@
 //! Counts how often `flowgate verify` detects the limiter of a real server. The servers are axum with tower_governor,
-//! nginx, and `flowgate serve` with each limiter. See ../README.md.
+//! nginx, `flowgate serve` with each limiter, and those of others in `peers`. See ../README.md.
 
 mod asked;
 #[path = "../../clients/src/client.rs"]
@@ -11,6 +11,8 @@ mod governed;
 #[path = "../../clients/src/nginx.rs"]
 #[allow(dead_code)]
 mod nginx;
+mod peer;
+mod peers;
 mod report;
 #[path = "../../clients/src/running.rs"]
 mod running;
@@ -29,6 +31,7 @@ use serde::Serialize;
 
 use crate::asked::Outcome;
 use crate::client::{Program, Programs};
+use crate::peers::PEERS;
 use crate::report::Row;
 use crate::shared::machine::Machine;
 use crate::shared::options::Options;
@@ -95,7 +98,8 @@ fn main() -> ExitCode {
 /// A message if the arguments cannot be followed, or if a server or flowgate failed.
 fn run(arguments: Arguments) -> Result<(), String> {
     let options = &arguments.options;
-    let names: Vec<_> = SUBJECTS.iter().map(|subject| subject.name).collect();
+    let all = || SUBJECTS.iter().chain(&PEERS);
+    let names: Vec<_> = all().map(|subject| subject.name).collect();
     options.check_only(&names)?;
     let destination = options.destination()?;
     let quick = options.quick;
@@ -109,14 +113,21 @@ fn run(arguments: Arguments) -> Result<(), String> {
         Some(text) => subject.name.contains(text),
         None => !quick || subject.is_quick,
     };
-    let is_there = |subject: &Subject| has_nginx || !matches!(subject.server, Server::Nginx(_));
-    let asked = SUBJECTS.iter().filter(is_asked);
+    let is_there = |subject: &Subject| match subject.server {
+        Server::Nginx(..) => has_nginx,
+        Server::Peer(peer) => peer.is_installed(),
+        _ => true,
+    };
+    let asked = all().filter(is_asked);
     let (subjects, missing): (Vec<_>, Vec<_>) = asked.partition(|subject| is_there(subject));
 
     let machine = Machine::describe();
     println!("{machine}");
     for subject in missing {
-        println!("{}: left out, as there is no nginx", subject.name);
+        println!(
+            "{}: left out: bench/verify/setup.sh installs its server",
+            subject.name
+        );
     }
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for asked in ask_all(&subjects, plan, arguments.together, &programs) {

@@ -1,5 +1,7 @@
-//! `flowgate serve`.
+//! Programs that listen on loopback: `flowgate serve`, and servers with limiters of others.
 
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,13 +11,15 @@ use crate::running::Running;
 /// How long it may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An origin with one of our limiters on a free port; ended when dropped.
+/// A server with a limiter on a free port; ended when dropped.
 pub struct Served {
     _process: Running,
     url: String,
 }
 
 impl Served {
+    /// `flowgate serve` with this limiter.
+    ///
     /// # Errors
     ///
     /// A message if it cannot be started, or does not listen.
@@ -23,19 +27,50 @@ impl Served {
         let path = programs.path(Program::Flowgate);
         let path = path.ok_or("flowgate is missing")?;
         let arguments = ["serve", "--listen", "0", "--limiter", limiter].map(str::to_owned);
-        let mut process = Running::start(path, &arguments)?;
+        Served::told(path, &arguments)
+    }
+
+    /// A program that prints where it listens.
+    ///
+    /// # Errors
+    ///
+    /// A message if it cannot be started, or does not listen.
+    pub fn told(program: &Path, arguments: &[String]) -> Result<Served, String> {
+        Served::wait(program, arguments, |printed| {
+            let told = printed.split_once("listening on ")?.1;
+            Some(told.split_once(',')?.0.to_owned())
+        })
+    }
+
+    /// A program that listens on `port`.
+    ///
+    /// # Errors
+    ///
+    /// A message if it cannot be started, or does not listen.
+    pub fn on(port: u16, program: &Path, arguments: &[String]) -> Result<Served, String> {
+        Served::wait(program, arguments, |_| {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+            Some(format!("http://127.0.0.1:{port}/"))
+        })
+    }
+
+    fn wait(
+        program: &Path,
+        arguments: &[String],
+        url: impl Fn(&str) -> Option<String>,
+    ) -> Result<Served, String> {
+        let mut process = Running::start(program, arguments)?;
         let until = Instant::now() + PATIENCE;
         loop {
             let printed = process.printed();
-            let said = printed.strip_prefix("listening on ");
-            if let Some((url, _)) = said.and_then(|said| said.split_once(',')) {
+            if let Some(url) = url(&printed) {
                 return Ok(Served {
-                    url: url.to_owned(),
                     _process: process,
+                    url,
                 });
             }
             if process.has_ended() || Instant::now() >= until {
-                return Err(format!("flowgate serve does not listen: {printed}"));
+                return Err(format!("{} does not listen: {printed}", program.display()));
             }
             thread::sleep(Duration::from_millis(5));
         }

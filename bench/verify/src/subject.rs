@@ -3,6 +3,7 @@
 use crate::client::{Program, Programs};
 use crate::governed::Governed;
 use crate::nginx::{Nginx, Setting};
+use crate::peer::Peer;
 use crate::served::Served;
 
 /// A server with a limiter of a known kind.
@@ -30,14 +31,16 @@ pub enum Server {
     Governed,
     /// `flowgate serve` with this limiter.
     Flowgate(&'static str),
-    /// nginx with this after `limit_req zone=…`, at 100 per second.
-    Nginx(&'static str),
+    /// nginx with these directives for the zones, and these for their use.
+    Nginx(&'static str, &'static str),
+    /// With a limiter of others.
+    Peer(Peer),
 }
 
 /// One that runs, and is ended when this is dropped.
 pub enum Started {
     Governed(Governed),
-    Flowgate(Served),
+    Served(Served),
     Nginx(Nginx),
 }
 
@@ -49,7 +52,7 @@ const fn per_second_100(kind: &'static str, burst: u32) -> Expected {
     }
 }
 
-const fn subject(name: &'static str, server: Server, expected: Expected) -> Subject {
+pub const fn subject(name: &'static str, server: Server, expected: Expected) -> Subject {
     Subject {
         name,
         server,
@@ -63,8 +66,13 @@ const fn flowgate(limiter: &'static str, expected: Expected) -> Subject {
     subject(limiter, Server::Flowgate(limiter), expected)
 }
 
-const TOKEN: &str = "token-bucket";
-const QUEUE: &str = "leaky-queue";
+const fn nginx(name: &'static str, limits: &'static str, expected: Expected) -> Subject {
+    let zone = "limit_req_zone $binary_remote_addr zone=z:1m rate=100r/s;";
+    subject(name, Server::Nginx(zone, limits), expected)
+}
+
+pub const TOKEN: &str = "token-bucket";
+pub const QUEUE: &str = "leaky-queue";
 
 pub static SUBJECTS: [Subject; 12] = [
     Subject {
@@ -98,15 +106,15 @@ pub static SUBJECTS: [Subject; 12] = [
         },
     ),
     // One goes at once, and `burst` more.
-    subject("nginx", Server::Nginx(""), per_second_100(TOKEN, 1)),
-    subject(
+    nginx("nginx", "limit_req zone=z;", per_second_100(TOKEN, 1)),
+    nginx(
         "nginx burst=20",
-        Server::Nginx("burst=20"),
+        "limit_req zone=z burst=20;",
         per_second_100(QUEUE, 21),
     ),
-    subject(
+    nginx(
         "nginx burst=20 nodelay",
-        Server::Nginx("burst=20 nodelay"),
+        "limit_req zone=z burst=20 nodelay;",
         per_second_100(TOKEN, 21),
     ),
 ];
@@ -118,18 +126,15 @@ impl Subject {
     pub fn start(&self, programs: &Programs) -> Result<Started, String> {
         let started = match self.server {
             Server::Governed => Governed::start().map(Started::Governed),
-            Server::Flowgate(limiter) => Served::start(programs, limiter).map(Started::Flowgate),
-            Server::Nginx(more) => {
+            Server::Flowgate(limiter) => Served::start(programs, limiter).map(Started::Served),
+            Server::Peer(peer) => peer.start().map(Started::Served),
+            Server::Nginx(zones, limits) => {
                 let program = programs.path(Program::Nginx).ok_or("nginx is missing")?;
                 let setting = Setting {
                     workers: 1,
-                    http: "limit_req_zone $binary_remote_addr zone=z:1m rate=100r/s; \
-                           limit_req_status 429;"
-                        .to_owned(),
+                    http: format!("{zones} limit_req_status 429;"),
                     // What `return` answers is not limited.
-                    location: format!(
-                        "limit_req zone=z {more}; root .; try_files /nginx.conf =404;"
-                    ),
+                    location: format!("{limits} root .; try_files /nginx.conf =404;"),
                 };
                 Nginx::start(program, &setting).map(Started::Nginx)
             }
@@ -142,7 +147,7 @@ impl Started {
     pub fn url(&self) -> String {
         match self {
             Started::Governed(server) => server.url(),
-            Started::Flowgate(server) => server.url(),
+            Started::Served(server) => server.url(),
             Started::Nginx(server) => server.url(),
         }
     }

@@ -13,6 +13,12 @@ const FASTER: f64 = 0.01;
 /// Records of more answers than this are long.
 const LONG: u64 = 300;
 
+/// Responses that take this share of the time between two admissions, or more, are consistent with wrong algorithms, too.
+const VAGUE: f64 = 0.25;
+
+/// A fit has expected or advertised numbers if they are within its uncertainty, plus this share, and one request.
+const LIKE: f64 = 0.02;
+
 /// A limit is observable only if it takes at least this many response times to recover.
 pub(crate) const BLUR: f64 = 4.0;
 
@@ -97,6 +103,22 @@ impl Fit {
         self.model.kind()
     }
 
+    /// Returns whether no other algorithm needs to be tried: it explains a long record of responses that are short enough, and
+    /// has the numbers that are expected or advertised, if there are any.
+    fn is_clear(&self, evidence: &Evidence, hints: &Hints) -> bool {
+        let is_sharp = evidence.blur() * self.rate.value / 1e9 < VAGUE;
+        evidence.len() > LONG && self.explains_all() && is_sharp && self.is_like(hints.numbers)
+    }
+
+    fn is_like(&self, numbers: Option<(f64, f64)>) -> bool {
+        let is_near = |estimate: Estimate, number: f64, more: f64| {
+            (estimate.value - number).abs() <= estimate.plus_minus + LIKE * number + more
+        };
+        numbers.is_none_or(|(burst, rate)| {
+            is_near(self.burst, burst, 1.0) && is_near(self.rate, 1e9 * rate, 0.0)
+        })
+    }
+
     /// The same model at the upper end of its uncertainty, plus a small tolerance. Admissions beyond it are certainly
     /// over.
     pub(crate) fn at_most(&self) -> Model {
@@ -140,7 +162,7 @@ struct Rough {
     plateau: Plateau,
 }
 
-/// Returns the best fit of each `wanted` algorithm, best first; ties in order of simplicity.
+/// Returns the best fit of each `wanted` algorithm, best first; of equals, those with the expected or advertised numbers, then the simpler.
 pub(crate) fn fits(
     evidence: &Evidence,
     hints: &Hints,
@@ -148,9 +170,8 @@ pub(crate) fn fits(
 ) -> Vec<Fit> {
     let mut fits: Vec<Fit> = Vec::new();
     for (kind, search) in SEARCHES.iter().filter(|(kind, _)| wanted(*kind)) {
-        // The searches for two counters and for segments are slow. They are skipped if a simpler algorithm is
-        // consistent with a long record.
-        let is_clear = evidence.len() > LONG && fits.iter().any(Fit::explains_all);
+        // The searches for two counters and for segments are slow. They are skipped if a simpler algorithm is clear.
+        let is_clear = fits.iter().any(|fit| fit.is_clear(evidence, hints));
         let is_long = matches!(
             kind,
             DetectedKind::SegmentedWindow(_) | DetectedKind::SlidingCounter
@@ -171,7 +192,7 @@ pub(crate) fn fits(
         let memory = fit.burst.value * 1e9 / fit.rate.value;
         fit.rate.value > 0.0 && memory > least && evidence.clock().can_see(memory)
     });
-    fits.sort_by_key(|fit| fit.unexplained);
+    fits.sort_by_key(|fit| (fit.unexplained, !fit.is_like(hints.numbers)));
     fits
 }
 

@@ -13,10 +13,10 @@ use crate::detect::{contenders, detect, unknown};
 use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints, fits};
 use crate::hints::{BLURRED, at_once, hints};
-use crate::inquiry::{Inquiry, count};
+use crate::inquiry::{Inquiry, count, took_ns};
 use crate::phases::{
-    Comeback, Found, burst, burst_again, collapse, comeback, delays, queue, refill, rest, saturate,
-    shape, steady,
+    Comeback, Ends, Found, burst, burst_again, collapse, comeback, delays, queue, refill, rest,
+    saturate, shape, steady,
 };
 use crate::second::{Places, Second, TwoFits, second, two_limits};
 use crate::text::four_digits;
@@ -47,6 +47,10 @@ const LATE: &str = "none was refused, but some were late, also alone after a res
 
 /// Number of requests to a server that does not respond.
 const HELLOS: u64 = 3;
+
+/// A first answer that takes longer is slow, in nanoseconds; and how long a server then rests.
+const SLOW_NS: u64 = 5_000_000;
+const REST_NS: f64 = 250e6;
 
 /// Result of the identification.
 #[derive(Debug)]
@@ -92,28 +96,42 @@ pub(crate) fn identify<S: ProbeSubject>(
         found.trouble = Some("it does not answer with yes or no".to_owned());
         return Ok(found);
     }
+    if inquiry.record().last().is_some_and(is_slow) {
+        // A server may take long for its first answer only. How long it takes for others is known after a rest.
+        let at = inquiry.now_ns() as f64 + REST_NS;
+        inquiry.ask_at(Phase::Hello, &[at], 1, 0)?;
+    }
     let mut began = 0;
-    let mut first_found = burst(inquiry, true)?;
-    if let Found::Late(late) = first_found {
-        delayed(inquiry, late, &mut found)?;
-        if found.shown.is_some() {
-            return Ok(found);
+    let mut ends = Ends {
+        late: true,
+        queued: true,
+    };
+    loop {
+        match burst(inquiry, ends)? {
+            Found::NoLimit => {
+                if !ends.late {
+                    found.shown = Some(unknown(inquiry.record()));
+                    found.trouble = Some(LATE.to_owned());
+                }
+                return Ok(found);
+            }
+            Found::Refusals => break,
+            Found::Late(late) => {
+                delayed(inquiry, late, &mut found)?;
+                if found.shown.is_some() {
+                    return Ok(found);
+                }
+                ends.late = false;
+            }
+            Found::Queue(batch) => {
+                found.fits.extend(queue(inquiry, &batch)?);
+                if !found.fits.is_empty() {
+                    return Ok(found);
+                }
+                ends.queued = false;
+            }
         }
         began = inquiry.record().len();
-        first_found = burst(inquiry, false)?;
-    }
-    match first_found {
-        Found::NoLimit if began > 0 => {
-            found.shown = Some(unknown(inquiry.record()));
-            found.trouble = Some(LATE.to_owned());
-            return Ok(found);
-        }
-        Found::NoLimit => return Ok(found),
-        Found::Queue(batch) => {
-            found.fits.extend(queue(inquiry, &batch)?);
-            return Ok(found);
-        }
-        Found::Refusals | Found::Late(_) => {}
     }
     let first = began..inquiry.record().len();
     let rate = match comeback(inquiry)? {
@@ -138,6 +156,9 @@ pub(crate) fn identify<S: ProbeSubject>(
         found.trouble = Some("under load it stopped to admit anything".to_owned());
         let dry = inquiry.record().len();
         match second(inquiry, &places, burst)? {
+            // One window that counts all requests has fewer numbers than two limits.
+            Second::Two(_) | Second::Open
+                if counts_all(inquiry.record(), burst, rate, &mut found) => {}
             Second::Two(two) => {
                 (found.two, found.trouble) = (Some(two), None);
             }
@@ -269,6 +290,19 @@ fn later<S: ProbeSubject>(
         _ => {}
     }
     Ok(())
+}
+
+/// Looks for a window in which refused requests count. Returns whether it explains all responses.
+fn counts_all(record: &[Observation], burst: f64, rate: f64, found: &mut Identified) -> bool {
+    found.shown = counting(record, burst, rate);
+    found.trouble = Some(RETRIES.to_owned())
+        .filter(|_| found.shown.is_some())
+        .or(found.trouble.take());
+    found.shown.is_some()
+}
+
+fn is_slow(seen: &Observation) -> bool {
+    took_ns(seen) > SLOW_NS
 }
 
 fn is_unknown<S: ProbeSubject>(inquiry: &Inquiry<'_, S>) -> bool {

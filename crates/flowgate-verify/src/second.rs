@@ -97,7 +97,7 @@ pub(crate) fn second<S: ProbeSubject>(
 ) -> Result<Second, S::Error> {
     let dry = inquiry.record().len();
     let until_ns = inquiry.now_ns() + (inquiry.time_left_ns() as f64 * SHARE) as u64;
-    let n = count(inquiry.record(), ProbeOutcome::Admitted);
+    let n = until_silence(inquiry.record());
     let first_ns = (2.2 * burst / places.rough).max(1e9);
     let since_ns = inquiry.record().iter().rev();
     let mut since_ns = since_ns.filter(|seen| seen.outcome == ProbeOutcome::Admitted);
@@ -133,6 +133,13 @@ pub(crate) fn second<S: ProbeSubject>(
         }
     }
     Ok(two_limits(inquiry.record(), places).map_or(Second::Open, |two| Second::Two(Box::new(two))))
+}
+
+/// Returns the number of requests until nothing was admitted any more. A second limit may count those that were refused, too.
+fn until_silence(record: &[Observation]) -> u64 {
+    let is_admitted = |seen: &Observation| seen.outcome == ProbeOutcome::Admitted;
+    let last = record.iter().rposition(is_admitted);
+    last.map_or(0, |last| last as u64 + 1)
 }
 
 /// Returns the highest rate per nanosecond of a second limit that explains why nothing is admitted at the end of the record:

@@ -27,11 +27,19 @@ pub(crate) enum Found {
     Late(Late),
 }
 
-/// Sends 1, 2, 4, … concurrent requests until some are refused or have to wait. Without `may_be_late`, those that are late
-/// alone are not told apart.
+/// What else than a refusal ends this phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// Requests that are late, also alone after a rest.
+    pub(crate) late: bool,
+    /// Requests that wait in a queue.
+    pub(crate) queued: bool,
+}
+
+/// Sends 1, 2, 4, … concurrent requests until some are refused, or are delayed in a way that ends this phase.
 pub(crate) fn burst<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
-    may_be_late: bool,
+    ends: Ends,
 ) -> Result<Found, S::Error> {
     let mut size = 1;
     while size <= LARGEST && inquiry.requests_left() > 0 && inquiry.time_left_ns() > 0 {
@@ -44,7 +52,7 @@ pub(crate) fn burst<S: ProbeSubject>(
             inquiry.ask_in_burst(Phase::Burst, n, connections.max(1), 0)?;
             until = inquiry.record().len();
             // A client that waits for each response does not fill a queue: what grows is a delay.
-            if let Some(late) = Late::of(inquiry.record()).filter(|_| may_be_late)
+            if let Some(late) = Late::of(inquiry.record()).filter(|_| ends.late)
                 && (late.is_growing && connections <= 1 || is_late_alone(inquiry, late)?)
             {
                 return Ok(Found::Late(late));
@@ -53,7 +61,7 @@ pub(crate) fn burst<S: ProbeSubject>(
         // The first of a batch does not wait.
         let idle_ns = inquiry.record().iter().map(took_ns).min().unwrap_or(0);
         let answers = &inquiry.record()[from..until];
-        if is_queued(answers, idle_ns) {
+        if ends.queued && is_queued(answers, idle_ns) {
             return Ok(Found::Queue(answers.to_vec()));
         }
         if count(answers, ProbeOutcome::Refused) > 0 {

@@ -15,7 +15,7 @@ mod second;
 mod shape;
 mod steady;
 
-pub(crate) use burst::{Found, burst, burst_again};
+pub(crate) use burst::{Ends, Found, burst, burst_again};
 pub(crate) use comeback::{Comeback, comeback};
 pub(crate) use delays::delays;
 pub(crate) use headers::{headers, tell};

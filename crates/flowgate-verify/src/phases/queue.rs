@@ -17,6 +17,9 @@ const EVEN: f64 = 0.2;
 /// Number of responses that determine the rate.
 const ANSWERS: u64 = 120;
 
+/// Number of requests over one connection, one after the other, that are to wait as long as many at once do.
+const IN_A_ROW: u64 = 12;
+
 /// Share of the remaining time that the measurement may use.
 const SHARE: f64 = 0.4;
 
@@ -89,7 +92,21 @@ fn between_grants(gaps: &[f64]) -> Option<(f64, f64)> {
     (middle > 0.0).then_some((middle, off))
 }
 
+/// Returns whether requests of one connection, one after the other, are answered at this interval, too.
+///
+/// A queue spaces them like all others. A server that is only slow when it has much to do answers them sooner.
+fn is_paced<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    interval: f64,
+) -> Result<bool, S::Error> {
+    let answers = inquiry.ask_over(Phase::Saturate, IN_A_ROW, 0)?;
+    let (gaps, middle) = gaps(answers);
+    Ok(gaps.len() >= 5 && middle > (1.0 - EVEN) * interval)
+}
+
 /// Measures the rate and length of the queue: first in one burst after a rest, then for long enough.
+///
+/// Returns `None` if it is no queue.
 pub(crate) fn queue<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     batch: &[Observation],
@@ -118,6 +135,9 @@ pub(crate) fn queue<S: ProbeSubject>(
     let Some((interval, off)) = between_grants(&gaps) else {
         return Ok(None);
     };
+    if !is_paced(inquiry, interval)? {
+        return Ok(None);
+    }
     let share = off / interval;
     let burst = admitted as f64;
     let rate = 1e9 / interval;

@@ -1,0 +1,31 @@
+"""Starts a server on a free port of loopback, and says where, as `flowgate serve` does."""
+
+import json
+import logging
+import socket
+import sys
+
+# The settings of the limiter, as one argument in JSON.
+SETTINGS = json.loads(sys.argv[1])
+
+
+def bound():
+    """Returns a socket that is bound to a free port."""
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    print(f"listening on http://127.0.0.1:{bound.getsockname()[1]}/,", flush=True)
+    return bound
+
+
+def asgi(app):
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    server.run(sockets=[bound()])
+
+
+def wsgi(app):
+    import waitress
+
+    logging.getLogger("waitress").setLevel(logging.ERROR)
+    waitress.serve(app, sockets=[bound()], threads=4)
