@@ -21,6 +21,8 @@ pub struct Outcome {
     pub or: Vec<String>,
     /// Per second.
     pub rate: Option<f64>,
+    /// How far off it may be, as reported.
+    pub rate_plus_minus: Option<f64>,
     pub burst: Option<f64>,
     /// Reported defects: each a map with one entry, its name.
     pub faults: Vec<Value>,
@@ -67,6 +69,7 @@ impl Outcome {
                 .map(kind)
                 .collect::<Option<_>>()?,
             rate: detected["rate"]["value"].as_f64(),
+            rate_plus_minus: detected["rate"]["plus_minus"].as_f64(),
             burst: detected["burst"]["value"].as_f64(),
             faults: found["defects"].as_array()?.clone(),
             requests: found["requests"].as_u64()?,
@@ -129,6 +132,7 @@ mod tests {
         let outcome = Outcome::read(&found).expect("nothing is missing");
         assert_eq!(outcome.kind, "fixed-window clock");
         assert_eq!((outcome.rate, outcome.burst), (Some(99.5), None));
+        assert_eq!(outcome.rate_plus_minus, Some(0.5));
         assert_eq!(
             outcome.to_string(),
             "fixed-window clock or sliding-log, 900 requests in 12.5 s"

@@ -62,6 +62,16 @@ pub const fn subject(name: &'static str, server: Server, expected: Expected) -> 
     }
 }
 
+impl Subject {
+    /// It has this defect, as in verify's JSON.
+    pub const fn with(self, fault: &'static str) -> Subject {
+        Subject {
+            fault: Some(fault),
+            ..self
+        }
+    }
+}
+
 const fn flowgate(limiter: &'static str, expected: Expected) -> Subject {
     subject(limiter, Server::Flowgate(limiter), expected)
 }

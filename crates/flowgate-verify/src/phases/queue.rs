@@ -31,10 +31,9 @@ pub(crate) fn is_queued(answers: &[Observation], idle_ns: u64) -> bool {
     let is_late = took
         .get(took.len() / 2)
         .is_some_and(|took| *took > TIMES_AS_LONG * idle_ns + LONGER_NS);
-    let uneven = uneven(&gaps, middle);
     // A busy server also responds sequentially, as fast as it can.
     let is_held = middle > (TIMES_AS_LONG * idle_ns) as f64;
-    is_late && is_held && gaps.len() >= 5 && uneven * 4 <= gaps.len()
+    is_late && is_held && are_even(&gaps, middle)
 }
 
 /// Returns the gaps between the responses to admitted requests, and the median gap.
@@ -52,9 +51,10 @@ fn gaps(answers: &[Observation]) -> (Vec<f64>, f64) {
     (gaps, middle)
 }
 
-fn uneven(gaps: &[f64], middle: f64) -> usize {
+/// Returns whether there are enough gaps, and three quarters of them differ little from the median.
+fn are_even(gaps: &[f64], middle: f64) -> bool {
     let is_uneven = |gap: &&f64| (**gap - middle).abs() > EVEN * middle;
-    gaps.iter().filter(is_uneven).count()
+    gaps.len() >= 5 && gaps.iter().filter(is_uneven).count() * 4 <= gaps.len()
 }
 
 /// Counts the gaps that a queue cannot cause: too short, although the previous response was not late. (A response may
@@ -101,7 +101,7 @@ fn is_paced<S: ProbeSubject>(
 ) -> Result<bool, S::Error> {
     let answers = inquiry.ask_over(Phase::Saturate, IN_A_ROW, 0)?;
     let (gaps, middle) = gaps(answers);
-    Ok(gaps.len() >= 5 && middle > (1.0 - EVEN) * interval)
+    Ok(are_even(&gaps, middle) && middle > (1.0 - EVEN) * interval)
 }
 
 /// Measures the rate and length of the queue: first in one burst after a rest, then for long enough.
@@ -135,7 +135,7 @@ pub(crate) fn queue<S: ProbeSubject>(
     let Some((interval, off)) = between_grants(&gaps) else {
         return Ok(None);
     };
-    if !is_paced(inquiry, interval)? {
+    if !are_even(&gaps, middle) || !is_paced(inquiry, interval)? {
         return Ok(None);
     }
     let share = off / interval;
