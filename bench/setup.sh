@@ -11,6 +11,8 @@ hey=0.1.4
 wrk=4.1.0
 nginx=1.22.1
 throttlecrab=0.4.40
+# Middleware of Node.js, for flowgate-bench-verify.
+middleware=(fastify@5.12.8 @fastify/rate-limit@11.2.0 rate-limiter-flexible@11.4.0)
 
 tools=target/tools
 missing=()
@@ -51,6 +53,11 @@ client_crate oha "$oha"
 for package in "h2load nghttp2-client" "redis-server redis-server" "redis-benchmark redis-tools" "protoc protobuf-compiler"; do
     (need_package ${package}) || missing+=("$package")
 done
+if [ -d "$tools/node/node_modules" ]; then
+    echo "middleware of Node.js: here"
+elif ! npm install --prefix "$tools/node" --silent --no-audit --no-fund "${middleware[@]}"; then
+    missing+=("${middleware[*]}")
+fi
 if [ -x "$tools/bin/throttlecrab-server" ]; then
     echo "throttlecrab-server: here"
 else

@@ -1,5 +1,5 @@
 //! Counts how often `flowgate verify` detects the limiter of a real server. The servers are axum with tower_governor,
-//! nginx, and `flowgate serve` with each limiter. See ../README.md.
+//! nginx, middleware of Node.js, and `flowgate serve` with each limiter. See ../README.md.
 
 mod asked;
 #[path = "../../clients/src/client.rs"]
@@ -11,6 +11,7 @@ mod governed;
 #[path = "../../clients/src/nginx.rs"]
 #[allow(dead_code)]
 mod nginx;
+mod node;
 mod report;
 #[path = "../../clients/src/running.rs"]
 mod running;
@@ -109,14 +110,22 @@ fn run(arguments: Arguments) -> Result<(), String> {
         Some(text) => subject.name.contains(text),
         None => !quick || subject.is_quick,
     };
-    let is_there = |subject: &Subject| has_nginx || !matches!(subject.server, Server::Nginx(_));
+    let has_node = node::node().is_some();
+    let is_there = |subject: &Subject| match subject.server {
+        Server::Nginx(_) => has_nginx,
+        Server::Node(..) => has_node,
+        _ => true,
+    };
     let asked = SUBJECTS.iter().filter(is_asked);
     let (subjects, missing): (Vec<_>, Vec<_>) = asked.partition(|subject| is_there(subject));
 
     let machine = Machine::describe();
     println!("{machine}");
     for subject in missing {
-        println!("{}: left out, as there is no nginx", subject.name);
+        println!(
+            "{}: left out, as its program is missing; bench/setup.sh installs it",
+            subject.name
+        );
     }
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for asked in ask_all(&subjects, plan, arguments.together, &programs) {

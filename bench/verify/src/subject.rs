@@ -3,6 +3,7 @@
 use crate::client::{Program, Programs};
 use crate::governed::Governed;
 use crate::nginx::{Nginx, Setting};
+use crate::node::Node;
 use crate::served::Served;
 
 /// A server with a limiter of a known kind.
@@ -19,9 +20,9 @@ pub struct Subject {
 /// What a server's limiter is.
 #[derive(Clone, Copy)]
 pub struct Expected {
-    /// As verify's JSON names it.
+    /// As verify's JSON names it; of a block with what it is counted from.
     pub kind: &'static str,
-    /// Rate per second, and burst; `None` without such a limit.
+    /// Rate per second, and burst; `None` without such a limit. Of a block, its length in seconds is in place of the rate.
     pub numbers: Option<(f64, f64)>,
 }
 
@@ -32,6 +33,8 @@ pub enum Server {
     Flowgate(&'static str),
     /// nginx with this after `limit_req zone=…`, at 100 per second.
     Nginx(&'static str),
+    /// A script for Node.js with its arguments.
+    Node(&'static str, &'static [&'static str]),
 }
 
 /// One that runs, and is ended when this is dropped.
@@ -39,6 +42,7 @@ pub enum Started {
     Governed(Governed),
     Flowgate(Served),
     Nginx(Nginx),
+    Node(Node),
 }
 
 /// Expects 100 per second with this burst.
@@ -66,7 +70,7 @@ const fn flowgate(limiter: &'static str, expected: Expected) -> Subject {
 const TOKEN: &str = "token-bucket";
 const QUEUE: &str = "leaky-queue";
 
-pub static SUBJECTS: [Subject; 12] = [
+pub static SUBJECTS: [Subject; 14] = [
     Subject {
         // It tells whole seconds, rounded down: 0.
         fault: Some("early-retry-after"),
@@ -109,6 +113,22 @@ pub static SUBJECTS: [Subject; 12] = [
         Server::Nginx("burst=20 nodelay"),
         per_second_100(TOKEN, 21),
     ),
+    subject(
+        "Fastify, continueExceeding",
+        Server::Node("fastify.js", &["10", "1000"]),
+        Expected {
+            kind: "blocks-after-limit last-refusal",
+            numbers: Some((1.0, 10.0)),
+        },
+    ),
+    subject(
+        "flexible, blockDuration",
+        Server::Node("flexible.js", &["10", "1", "2"]),
+        Expected {
+            kind: "blocks-after-limit first-refusal",
+            numbers: Some((2.0, 10.0)),
+        },
+    ),
 ];
 
 impl Subject {
@@ -133,6 +153,7 @@ impl Subject {
                 };
                 Nginx::start(program, &setting).map(Started::Nginx)
             }
+            Server::Node(script, arguments) => Node::start(script, arguments).map(Started::Node),
         };
         started.map_err(|error| format!("{}: {error}", self.name))
     }
@@ -144,6 +165,7 @@ impl Started {
             Started::Governed(server) => server.url(),
             Started::Flowgate(server) => server.url(),
             Started::Nginx(server) => server.url(),
+            Started::Node(server) => server.url(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     BlockStart, DetectedAlgorithm, DetectedBlock, DetectedKind, Estimate, Observation, ProbeOutcome,
 };
 
-/// A block is known within so many times its length.
+/// A block is known within this multiple of its length.
 const TAKES: f64 = 12.0;
 
 /// Number of blocks that were provoked and ended.
