@@ -15,11 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What one run found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// A word, and what sort of it: `fixed-window clock`.
+    /// A word, and what sort of it: `fixed-window clock`, `blocks-after-limit last-refusal`.
     pub kind: String,
     /// Others that explain the answers as well.
     pub or: Vec<String>,
-    /// Per second.
+    /// Per second; of a block its length in seconds.
     pub rate: Option<f64>,
     /// How far off it may be, as reported.
     pub rate_plus_minus: Option<f64>,
@@ -61,15 +61,22 @@ impl Outcome {
 
     fn read(found: &Value) -> Option<Outcome> {
         let detected = &found["detected"];
+        let block = &detected["block"];
+        let sort = block["counted_from"].as_str();
+        let word = kind(&detected["kind"])?;
         Some(Outcome {
-            kind: kind(&detected["kind"])?,
+            kind: sort.map_or(word.clone(), |sort| format!("{word} {sort}")),
             or: detected["alternatives"]
                 .as_array()?
                 .iter()
                 .map(kind)
                 .collect::<Option<_>>()?,
-            rate: detected["rate"]["value"].as_f64(),
-            rate_plus_minus: detected["rate"]["plus_minus"].as_f64(),
+            rate: [&detected["rate"], &block["length"]]
+                .iter()
+                .find_map(|number| number["value"].as_f64()),
+            rate_plus_minus: [&detected["rate"], &block["length"]]
+                .iter()
+                .find_map(|number| number["plus_minus"].as_f64()),
             burst: detected["burst"]["value"].as_f64(),
             faults: found["defects"].as_array()?.clone(),
             requests: found["requests"].as_u64()?,
@@ -100,7 +107,12 @@ impl fmt::Display for Outcome {
             write!(f, " or {other}")?;
         }
         if let (Some(rate), Some(burst)) = (self.rate, self.burst) {
-            write!(f, ", {rate:.2}/s, {burst} at once")?;
+            let unit = if kind.starts_with("blocks") {
+                " s"
+            } else {
+                "/s"
+            };
+            write!(f, ", {rate:.2}{unit}, {burst} at once")?;
         }
         write!(f, ", {} requests in {:.1} s", self.requests, self.seconds)?;
         for fault in &self.faults {
@@ -137,5 +149,28 @@ mod tests {
             outcome.to_string(),
             "fixed-window clock or sliding-log, 900 requests in 12.5 s"
         );
+    }
+
+    #[test]
+    fn a_block_has_its_length_and_what_it_is_counted_from() {
+        let found = json!({
+            "detected": {
+                "kind": "blocks-after-limit",
+                "alternatives": [],
+                "rate": null,
+                "burst": { "value": 10.0, "plus_minus": 0.0 },
+                "block": {
+                    "length": { "value": 1.01, "plus_minus": 0.01 },
+                    "counted_from": "last-refusal",
+                    "admitted_rate": null,
+                },
+            },
+            "defects": [],
+            "requests": 100,
+            "seconds": 20.5,
+        });
+        let outcome = Outcome::read(&found).expect("nothing is missing");
+        assert_eq!(outcome.kind, "blocks-after-limit last-refusal");
+        assert_eq!((outcome.rate, outcome.burst), (Some(1.01), Some(10.0)));
     }
 }

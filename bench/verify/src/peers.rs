@@ -12,8 +12,10 @@ const COUNTER: &str = "sliding-counter";
 const COUNTS_REFUSED: &str = "counts-refused";
 const TWO: &str = "two-limits";
 const DELAYS: &str = "delays";
+const BLOCK_FIRST: &str = "blocks-after-limit first-refusal";
+const BLOCK_LAST: &str = "blocks-after-limit last-refusal";
 
-/// Expects so many per second, and so many at once.
+/// Expects so many per second, and so many at once; of a block its seconds, and the limit.
 const fn limit(kind: &'static str, rate: f64, burst: u32) -> Expected {
     Expected {
         kind,
@@ -136,7 +138,7 @@ pub static PEERS: [Subject; 55] = [
         "rate-limiter-flexible, 10/s, blocked for 3 s",
         "rate_limiter_flexible.js",
         r#"{"points":10,"duration":1,"blockDuration":3}"#,
-        limit("block", 10.0, 10),
+        limit(BLOCK_FIRST, 3.0, 10),
     ),
     node(
         "@fastify/rate-limit, 100/s",
@@ -154,7 +156,7 @@ pub static PEERS: [Subject; 55] = [
         "@fastify/rate-limit, 20/2s, continueExceeding",
         "fastify_rate_limit.js",
         r#"{"max":20,"timeWindow":2000,"continueExceeding":true}"#,
-        limit("block", 10.0, 20),
+        limit(BLOCK_LAST, 2.0, 20),
     )
     .with("collapse"),
     node(

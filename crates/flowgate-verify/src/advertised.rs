@@ -122,6 +122,7 @@ mod tests {
             clock_tick: None,
             limits: Vec::new(),
             delays: None,
+            block: None,
             consistent: 9,
             answers: 9,
         }

@@ -186,6 +186,11 @@ pub(crate) fn verdict(
     if detected.kind == DetectedKind::Delays {
         reasons.push("requests over the limit are delayed, not refused".to_owned());
     }
+    if let Some(block) = &detected.block {
+        reasons.push(format!(
+            "once its limit is used up, it admits none for {block}"
+        ));
+    }
     if let [_, slow] = &detected.limits[..] {
         reasons.push(format!("there is a second limit: {slow}"));
     }

@@ -59,6 +59,7 @@ pub(crate) fn counting(record: &[Observation], burst: f64, rate: f64) -> Option<
         clock_tick: None,
         limits: Vec::new(),
         delays: None,
+        block: None,
         consistent: record.len() as u64 - best.score,
         answers: record.len() as u64,
     })

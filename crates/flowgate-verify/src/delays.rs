@@ -150,7 +150,7 @@ pub(crate) fn length(windows: &[Window]) -> Option<(f64, f64)> {
 #[derive(Clone, Debug)]
 pub(crate) enum Shown {
     /// Delays by number, for certain.
-    Delays(DetectedAlgorithm),
+    Delays(Box<DetectedAlgorithm>),
     /// Delays that did not end, so that their cause is not certain: after this many requests, by this many nanoseconds.
     Open { free: u64, by: f64 },
     /// No delays by number.
@@ -206,14 +206,14 @@ pub(crate) fn shown(record: &[Observation], late: Late) -> Shown {
         let by = model.first;
         return Shown::Open { free, by };
     }
-    Shown::Delays(detected(&Known {
+    Shown::Delays(Box::new(detected(&Known {
         model: &model,
         delayed: &delayed,
         length,
         is_first_only: numbers.is_empty(),
         unexplained,
         answers: record.len() as u64,
-    }))
+    })))
 }
 
 /// Returns the delays that explain most: equal ones, growing ones, and growing ones up to a longest one.
@@ -341,6 +341,7 @@ fn detected(known: &Known<'_>) -> DetectedAlgorithm {
         window,
         clock_tick: None,
         limits: Vec::new(),
+        block: None,
         delays: Some(DetectedDelays {
             first: seconds(first, off),
             step: seconds(step, step_off),

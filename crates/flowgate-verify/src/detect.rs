@@ -52,6 +52,7 @@ pub(crate) fn unknown(record: &[Observation]) -> DetectedAlgorithm {
         clock_tick: None,
         limits: Vec::new(),
         delays: None,
+        block: None,
         consistent: 0,
         answers: record.len() as u64 - count(record, ProbeOutcome::Failed),
     }
@@ -116,6 +117,7 @@ pub(crate) fn detect<S: ProbeSubject>(
         clock_tick: clock.tick().map(|tick| tick / 1e9),
         limits: Vec::new(),
         delays: None,
+        block: None,
         consistent: best.of - best.unexplained,
         answers: best.of,
     }
@@ -147,6 +149,7 @@ pub(crate) fn both(two: &TwoFits) -> DetectedAlgorithm {
             .filter_map(limit)
             .collect(),
         delays: None,
+        block: None,
         consistent: two.of - two.unexplained.min(two.of),
         answers: two.of,
     }

@@ -77,7 +77,8 @@ const ENOUGH_DIGITS: f64 = 20.0;
 impl Findings {
     /// Returns a rate that this server admits if a client sends at constant intervals.
     ///
-    /// It is 1 % to 5 % below the detected rate or, of two limits, below the slower one. `None` if no limit was detected.
+    /// It is 1 % to 5 % below the detected rate or, of two limits, below the slower one. Of a limit with a block, it is
+    /// below [`DetectedBlock::admitted_rate`]. `None` if no limit was detected, or no such rate.
     ///
     /// ```
     /// use flowgate_verify::{Investigation, Question, Simulated};
@@ -92,6 +93,9 @@ impl Findings {
     /// ```
     pub fn safe_rate(&self) -> Option<Quota> {
         let detected = &self.detected;
+        if let Some(block) = &detected.block {
+            return slightly_below(SAFE * block.admitted_rate?);
+        }
         let single = detected.rate.zip(detected.burst);
         let single = single.filter(|_| detected.kind != DetectedKind::Unknown);
         let of_two = detected
@@ -105,13 +109,17 @@ impl Findings {
             };
             share * (rate.value - rate.plus_minus)
         });
-        let rate = rates.min_by(f64::total_cmp)?;
-        let periods = [1, 60, 3_600, 86_400];
-        let fits = |seconds: &u64| rate * *seconds as f64 >= ENOUGH_DIGITS;
-        let seconds = periods.into_iter().find(fits).unwrap_or(86_400);
-        let count = (rate * seconds as f64).floor() as u64;
-        Quota::new(count, Duration::from_secs(seconds)).ok()
+        slightly_below(rates.min_by(f64::total_cmp)?)
     }
+}
+
+/// Returns this rate per second as a quota, rounded down.
+fn slightly_below(rate: f64) -> Option<Quota> {
+    let periods = [1, 60, 3_600, 86_400];
+    let fits = |seconds: &u64| rate * *seconds as f64 >= ENOUGH_DIGITS;
+    let seconds = periods.into_iter().find(fits).unwrap_or(86_400);
+    let count = (rate * seconds as f64).floor() as u64;
+    Quota::new(count, Duration::from_secs(seconds)).ok()
 }
 
 /// Algorithm that a limiter appears to use, with its parameters.
@@ -140,6 +148,10 @@ pub struct DetectedAlgorithm {
     ///
     /// `burst` is then the number of requests in a window that are not delayed.
     pub delays: Option<DetectedDelays>,
+    /// The block if `kind` is [`DetectedKind::BlocksAfterLimit`]; otherwise `None`.
+    ///
+    /// `burst` is then the number of requests that are admitted before it.
+    pub block: Option<DetectedBlock>,
     /// Number of responses that are consistent with `kind`.
     pub consistent: u64,
     /// Number of conclusive responses.
@@ -170,6 +182,37 @@ pub struct DetectedDelays {
     pub step: Estimate,
     /// Longest delay; `None` if it was not reached, or if all have the same delay.
     pub longest: Option<Estimate>,
+}
+
+/// Time for which nothing is admitted once [`burst`](DetectedAlgorithm::burst) requests were.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DetectedBlock {
+    /// Length of the block, in seconds.
+    pub length: Estimate,
+    /// What the length is counted from.
+    pub counted_from: BlockStart,
+    /// Rate of a stream at constant intervals without a refusal, in requests per second.
+    ///
+    /// The stream began after a block, and had more requests than the limit. `None` if no such stream was found.
+    pub admitted_rate: Option<f64>,
+}
+
+/// What the length of a [block](DetectedBlock) is counted from.
+///
+/// ```
+/// use flowgate_verify::BlockStart;
+///
+/// assert_eq!(BlockStart::LastRefusal.to_string(), "the last refused request");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlockStart {
+    /// The admission that used up the limit.
+    LastAdmission,
+    /// The first refusal. Later ones do not lengthen the block.
+    FirstRefusal,
+    /// The last refusal. A request during the block starts it anew.
+    LastRefusal,
 }
 
 /// Number with an error bound.
@@ -226,6 +269,10 @@ pub enum DetectedKind {
     ///
     /// The delay depends on the number of requests in the window, not on how many are in flight.
     Delays,
+    /// Once the limit is used up, nothing is admitted for a time. [`DetectedAlgorithm::block`] has for how long.
+    ///
+    /// The time is not that of a window: it is counted from the end of the admissions or from a refusal.
+    BlocksAfterLimit,
     /// Two limits: a request is admitted if both admit it. [`DetectedAlgorithm::limits`] has them.
     TwoLimits,
     /// No request is refused.

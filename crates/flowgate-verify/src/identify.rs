@@ -5,6 +5,7 @@ use std::ops::Range;
 use fastrand::Rng;
 
 use crate::advertised::Told;
+use crate::blocks::{Blocks, block, open_block};
 use crate::clock::{Clock, clocks};
 use crate::conclusion::ExpectedNumbers;
 use crate::counting::counting;
@@ -15,8 +16,8 @@ use crate::fit::{Fit, Hints, fits};
 use crate::hints::{BLURRED, at_once, hints};
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::phases::{
-    Comeback, Ends, Found, burst, burst_again, collapse, comeback, delays, queue, refill, rest,
-    saturate, shape, steady,
+    Comeback, Ends, Found, blocks, burst, burst_again, collapse, comeback, delays, queue, refill,
+    rest, saturate, shape, steady,
 };
 use crate::second::{Places, Second, TwoFits, second, two_limits};
 use crate::text::four_digits;
@@ -153,9 +154,18 @@ pub(crate) fn identify<S: ProbeSubject>(
         clock: Clock::EXACT,
     };
     if stream.dried_up {
-        found.trouble = Some("under load it stopped to admit anything".to_owned());
         let dry = inquiry.record().len();
-        match second(inquiry, &places, burst)? {
+        if blocked(inquiry, &mut found)? {
+            return Ok(found);
+        }
+        found.trouble = Some("under load it stopped to admit anything".to_owned());
+        let second = second(inquiry, &places, burst, dry)?;
+        let is_open = matches!(second, Second::Excluded { .. } | Second::Open);
+        if let Some(open) = open_block(inquiry.record()).filter(|_| is_open) {
+            found.trouble = Some(open);
+            return Ok(found);
+        }
+        match second {
             // One window that counts all requests has fewer numbers than two limits.
             Second::Two(_) | Second::Open
                 if counts_all(inquiry.record(), burst, rate, &mut found) => {}
@@ -183,6 +193,10 @@ pub(crate) fn identify<S: ProbeSubject>(
                 found.trouble = Some(text.to_owned());
             }
         }
+        return Ok(found);
+    }
+    let is_no_window = Blocks::of(inquiry.record()).is_some_and(|blocks| !blocks.may_be_a_window());
+    if is_no_window && blocked(inquiry, &mut found)? {
         return Ok(found);
     }
     let mut course = Course {
@@ -229,7 +243,13 @@ pub(crate) fn identify<S: ProbeSubject>(
     }
     found.clock = course.clock;
     if is_unknown(inquiry) {
+        if blocked(inquiry, &mut found)? {
+            return Ok(found);
+        }
         later(inquiry, &places, burst, expected, &mut found)?;
+        if found.two.is_none() && found.trouble.is_none() {
+            found.trouble = open_block(inquiry.record());
+        }
     }
     if found.two.is_none() {
         found.defects.extend(collapsed);
@@ -245,7 +265,7 @@ fn delayed<S: ProbeSubject>(
 ) -> Result<(), S::Error> {
     delays(inquiry, late)?;
     match shown(inquiry.record(), late) {
-        Shown::Delays(detected) => found.shown = Some(detected),
+        Shown::Delays(detected) => found.shown = Some(*detected),
         Shown::Open { free, by } => {
             let seconds = inquiry.now_ns().saturating_sub(inquiry.began_ns()) as f64 / 1e9;
             found.shown = Some(unknown(inquiry.record()));
@@ -259,6 +279,26 @@ fn delayed<S: ProbeSubject>(
         Shown::Nothing => {}
     }
     Ok(())
+}
+
+/// Finds out whether the limiter admits nothing for a time once its limit is used up, if that explains the responses so
+/// far. Returns whether it does.
+fn blocked<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    found: &mut Identified,
+) -> Result<bool, S::Error> {
+    let blocks_so_far = Blocks::of(inquiry.record());
+    if !blocks_so_far.is_some_and(|blocks| blocks.have_ended()) {
+        return Ok(false);
+    }
+    let from_ns = inquiry.now_ns();
+    let steadily = blocks(inquiry)?;
+    found.shown = block(inquiry.record(), from_ns, steadily);
+    if found.shown.is_some() {
+        found.fits.clear();
+        found.trouble = None;
+    }
+    Ok(found.shown.is_some())
 }
 
 /// Looks for a second limit that showed only later.
@@ -281,7 +321,8 @@ fn later<S: ProbeSubject>(
     if !is_dry && found.two.is_none() {
         return Ok(());
     }
-    match second(inquiry, places, burst)? {
+    let dry = inquiry.record().len();
+    match second(inquiry, places, burst, dry)? {
         Second::Two(two) => found.two = Some(two),
         Second::Nothing(silent_ns) if is_dry => {
             found.fits.clear();

@@ -20,6 +20,7 @@
 
 mod advertised;
 mod allowance;
+mod blocks;
 mod budget;
 mod clock;
 mod conclusion;
@@ -53,9 +54,9 @@ mod unresolved;
 pub use budget::Budget;
 pub use expected::{ExpectedKind, ExpectedLimit, ExpectedLimitError};
 pub use findings::{
-    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedDelays, DetectedKind,
-    DetectedLimit, EnvelopePoint, Estimate, ExpectedVerdict, Findings, HeaderAccuracy, Judgement,
-    KeyIsolation, SeenSlot, Steady, Worst,
+    AdvertisedQuota, Alignment, BlockStart, Defect, DetectedAlgorithm, DetectedBlock,
+    DetectedDelays, DetectedKind, DetectedLimit, EnvelopePoint, Estimate, ExpectedVerdict,
+    Findings, HeaderAccuracy, Judgement, KeyIsolation, SeenSlot, Steady, Worst,
 };
 pub use forecast::Forecast;
 pub use investigation::Investigation;

@@ -89,15 +89,16 @@ pub(crate) struct Places {
     pub(crate) clock: Clock,
 }
 
-/// Waits until an exhausted limiter admits again, and finds out why it had stopped.
+/// Waits until an exhausted limiter admits again, and finds out why it had stopped. It stopped before the response `dry`.
 pub(crate) fn second<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     places: &Places,
     burst: f64,
+    dry: usize,
 ) -> Result<Second, S::Error> {
-    let dry = inquiry.record().len();
+    let asked = inquiry.record().len();
     let until_ns = inquiry.now_ns() + (inquiry.time_left_ns() as f64 * SHARE) as u64;
-    let n = until_silence(inquiry.record());
+    let n = until_silence(&inquiry.record()[..dry]);
     let first_ns = (2.2 * burst / places.rough).max(1e9);
     let since_ns = inquiry.record().iter().rev();
     let mut since_ns = since_ns.filter(|seen| seen.outcome == ProbeOutcome::Admitted);
@@ -106,7 +107,7 @@ pub(crate) fn second<S: ProbeSubject>(
         let asked_ns = inquiry.record().last().map_or(0, |seen| seen.sent_ns);
         return Ok(Second::Nothing(asked_ns.saturating_sub(since_ns)));
     }
-    let soon = inquiry.record().len() == dry + 1;
+    let soon = inquiry.record().len() == asked + 1;
     let most = most_of_a_second_limit(&inquiry.record()[..dry]);
     let first = single(&inquiry.record()[..dry], places);
     let rate = match &first {

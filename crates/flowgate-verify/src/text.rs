@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::{
-    AdvertisedQuota, Alignment, Defect, DetectedAlgorithm, DetectedDelays, DetectedKind,
-    DetectedLimit, Estimate, ExpectedVerdict, Findings, HeaderAccuracy, KeyIsolation, Worst,
+    AdvertisedQuota, Alignment, BlockStart, Defect, DetectedAlgorithm, DetectedBlock,
+    DetectedDelays, DetectedKind, DetectedLimit, Estimate, ExpectedVerdict, Findings,
+    HeaderAccuracy, KeyIsolation, Worst,
 };
 
 impl fmt::Display for DetectedKind {
@@ -23,6 +24,7 @@ impl fmt::Display for DetectedKind {
             DetectedKind::SlidingCounter => "sliding window of two counters",
             DetectedKind::CountsRefused => "sliding window that counts refused requests too",
             DetectedKind::Delays => "delays instead of refusals",
+            DetectedKind::BlocksAfterLimit => "block after the limit",
             DetectedKind::TwoLimits => "two limits",
             DetectedKind::Unlimited => "no limit",
             DetectedKind::Unknown => "unknown algorithm",
@@ -78,6 +80,9 @@ impl fmt::Display for DetectedAlgorithm {
             (Some(rate), Some(burst), None) => numbers(f, rate, burst, self.window)?,
             _ => {}
         }
+        if let (Some(burst), Some(block)) = (self.burst, self.block) {
+            write!(f, ": {burst} admitted, then none for {block}")?;
+        }
         for (limit, before) in self.limits.iter().zip([": ", "; and "]) {
             write!(f, "{before}{limit}")?;
         }
@@ -124,6 +129,44 @@ impl DetectedDelays {
             "a client that sends more needs a timeout above {} s",
             four_digits(most.value)
         )
+    }
+}
+
+impl fmt::Display for BlockStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            BlockStart::LastAdmission => "the last admitted request",
+            BlockStart::FirstRefusal => "the first refused request",
+            BlockStart::LastRefusal => "the last refused request",
+        })
+    }
+}
+
+impl fmt::Display for DetectedBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s after {}", self.length, self.counted_from)
+    }
+}
+
+impl DetectedBlock {
+    /// Returns what the block means for a client.
+    fn meaning(&self) -> String {
+        let most = four_digits(self.length.value + self.length.plus_minus);
+        match self.counted_from {
+            BlockStart::LastAdmission => {
+                format!(
+                    "a retry during the block does not lengthen it: wait {most} s after the last admission"
+                )
+            }
+            BlockStart::FirstRefusal => {
+                format!(
+                    "a retry during the block does not lengthen it: wait {most} s after the first refusal"
+                )
+            }
+            BlockStart::LastRefusal => format!(
+                "a request during the block starts it anew: wait {most} s without any request"
+            ),
+        }
     }
 }
 
@@ -396,6 +439,9 @@ impl Findings {
         if self.detected.kind == DetectedKind::CountsRefused {
             let text = "refused requests count: a client that keeps retrying never gets in";
             lines.push(("", text.to_owned()));
+        }
+        if let Some(block) = &self.detected.block {
+            lines.push(("", block.meaning()));
         }
         if let Some(delays) = &self.detected.delays {
             lines.push(("", delays.meaning()));

@@ -26,8 +26,8 @@ use flowgate::{Limiter, ManualClock, Timestamp};
 use flowgate_verify::Simulated;
 #[doc(no_inline)]
 pub use flowgate_verify::{
-    Advertised, Alignment, Answer, Budget, Defect, DetectedKind, DetectedLimit, Estimate,
-    ExpectedLimit, ExpectedVerdict, Findings, Investigation, ProbeOutcome, Question,
+    Advertised, Alignment, Answer, BlockStart, Budget, Defect, DetectedKind, DetectedLimit,
+    Estimate, ExpectedLimit, ExpectedVerdict, Findings, Investigation, ProbeOutcome, Question,
 };
 
 /// Maximum response time.

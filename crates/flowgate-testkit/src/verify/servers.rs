@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 use flowgate_verify::Simulated;
 
-use super::{Answer, Estimate, Findings, Investigation, Question};
+use super::{Answer, BlockStart, Estimate, Findings, Investigation, Question};
 
 /// Decides whether a request at a time in nanoseconds may be admitted, and whether it then counts.
 trait Rule {
@@ -177,6 +177,76 @@ impl SlowDown {
     }
 }
 
+/// Middleware that admits nothing for a time once its limit is used up.
+///
+/// The limit holds in a window that begins with the first request after the previous one, or after a block.
+///
+/// - rate-limiter-flexible with `blockDuration` counts the block from the first refusal.
+/// - Fastify with `continueExceeding` counts it from the last one. The block is as long as the window.
+///
+/// ```
+/// use flowgate_testkit::verify::BlockStart;
+/// use flowgate_testkit::verify::servers::BlockAfter;
+///
+/// let admitted = |counted_from, times: &[u64]| -> Vec<bool> {
+///     let mut limit = BlockAfter::new(2, 10, 5, counted_from);
+///     times.iter().map(|at_ns| limit.admits(*at_ns)).collect()
+/// };
+/// let times = [0, 1, 3, 6, 8, 11];
+/// assert_eq!(admitted(BlockStart::LastAdmission, &times), [true, true, false, true, true, false]);
+/// assert_eq!(admitted(BlockStart::FirstRefusal, &times), [true, true, false, false, true, true]);
+/// assert_eq!(admitted(BlockStart::LastRefusal, &times), [true, true, false, false, false, false]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct BlockAfter {
+    window: Fixed,
+    block_ns: u64,
+    counted_from: BlockStart,
+    until_ns: Option<u64>,
+}
+
+impl BlockAfter {
+    /// Creates a middleware that blocks for `block_ns` once `limit` requests were admitted in a window.
+    pub fn new(limit: u64, window_ns: u64, block_ns: u64, counted_from: BlockStart) -> Self {
+        Self {
+            window: Fixed {
+                limit,
+                window_ns,
+                ends_ns: 0,
+                admitted: 0,
+            },
+            block_ns,
+            counted_from,
+            until_ns: None,
+        }
+    }
+
+    /// Decides a request.
+    pub fn admits(&mut self, at_ns: u64) -> bool {
+        let is_blocked = self.until_ns.is_some_and(|until_ns| at_ns < until_ns);
+        if self
+            .until_ns
+            .take_if(|until_ns| at_ns >= *until_ns)
+            .is_some()
+        {
+            self.window.ends_ns = 0;
+        }
+        let admits = !is_blocked && self.window.admits(at_ns);
+        if admits {
+            self.window.count(at_ns);
+        }
+        let starts = match self.counted_from {
+            BlockStart::LastAdmission => admits && self.window.admitted == self.window.limit,
+            BlockStart::FirstRefusal => !admits && !is_blocked,
+            BlockStart::LastRefusal => !admits,
+        };
+        if starts {
+            self.until_ns = Some(at_ns + self.block_ns);
+        }
+        admits
+    }
+}
+
 struct Bucket {
     n: u128,
     interval: u128,
@@ -196,6 +266,7 @@ impl Rule for Bucket {
     }
 }
 
+#[derive(Clone, Debug)]
 struct Fixed {
     limit: u64,
     window_ns: u64,

@@ -5,6 +5,7 @@ mod broken;
 mod cancellations;
 mod handovers;
 mod verify;
+mod verify_blocks;
 mod verify_coverage;
 mod verify_delays;
 mod verify_nginx;

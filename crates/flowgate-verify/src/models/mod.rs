@@ -3,6 +3,7 @@
 //! A model is not compared with what it would have decided itself. The question is whether each decision can be right,
 //! given all earlier ones. So a wrong decision counts once, and does not make later ones wrong.
 
+mod blocks;
 mod bucket;
 mod counter;
 mod counting;
@@ -13,6 +14,7 @@ mod pairs;
 mod segments;
 mod two_limits;
 
+pub(crate) use blocks::{Block, Since, blocks};
 pub(crate) use bucket::Bucket;
 pub(crate) use counter::Counter;
 pub(crate) use counting::{Asked, Counting};

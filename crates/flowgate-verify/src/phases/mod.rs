@@ -1,5 +1,6 @@
 //! The phases of an investigation, one question per file.
 
+mod blocks;
 mod burst;
 mod comeback;
 mod delays;
@@ -15,6 +16,7 @@ mod second;
 mod shape;
 mod steady;
 
+pub(crate) use blocks::blocks;
 pub(crate) use burst::{Ends, Found, burst, burst_again};
 pub(crate) use comeback::{Comeback, comeback};
 pub(crate) use delays::delays;
