@@ -30,7 +30,8 @@ everything() {
     step 60 shuttle env FLOWGATE_SCHEDULES="${FLOWGATE_SCHEDULES:-20000}" ci/shuttle.sh
     step 300 fuzz ci/fuzz.sh 3600
     # How often is a limiter recognised over HTTP?
-    step 180 verify cargo run --release --locked --manifest-path bench/Cargo.toml -p flowgate-bench-verify -- \
+    step 20 peers bench/verify/setup.sh
+    step 330 verify cargo run --release --locked --manifest-path bench/Cargo.toml -p flowgate-bench-verify -- \
         --repetitions 20 --together 4
     # How close do adaptive limits come to the best fixed one?
     step 240 adaptive cargo run --release --locked -p flowgate-sim --example adaptive_scenarios -- table

@@ -53,9 +53,9 @@ const REST: Duration = Duration::from_secs(2);
 struct Arguments {
     #[command(flatten)]
     options: Options,
-    /// Ask each server so often [default: 3, or 1 if quick]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repetitions: Option<u32>,
+    /// Ask each server so often
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: u32,
     /// Test this many servers concurrently; each needs a CPU whenever it receives a request
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     together: u32,
@@ -104,7 +104,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
     let destination = options.destination()?;
     let quick = options.quick;
     let plan = Plan {
-        repetitions: arguments.repetitions.unwrap_or(if quick { 1 } else { 3 }),
+        repetitions: arguments.repetitions,
         time: if quick { QUICK_TIME } else { TIME },
     };
     let programs = Programs::find(arguments.flowgate)?;
