@@ -217,10 +217,10 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         }
         None => None,
     };
-    let store = arguments.store.open(state.as_deref())?;
+    let store = arguments.store.open(state.as_ref())?;
     let limits = match (&store, &state) {
         (Some(store), _) => DecideLimits::in_store(&config, &time, &store.fleet),
-        (None, Some(state)) => DecideLimits::restored(&config, &time, state),
+        (None, Some(state)) => DecideLimits::restored(&config, &time, &state.file, &state.bytes),
         (None, None) => DecideLimits::new(&config, &time),
     };
     let limits = limits.map_err(refusal)?;

@@ -654,10 +654,11 @@ fn c1_a_planned_restart_goes_on_with_what_was_taken() {
     fs::write(&state.0, "damaged").unwrap();
     let (code, _, error) = run(&["decide", file.path(), "--check", "--state", state.path()]);
     assert_eq!(code, 1);
-    assert_eq!(
-        error,
-        "flowgate: the state: damaged, or of another version; remove it to begin with full limits\n"
+    let expected = format!(
+        "flowgate: {}: the state is damaged, or of another version; remove it to begin with full limits\n",
+        state.path()
     );
+    assert_eq!(error, expected);
 }
 
 #[cfg(unix)]
@@ -681,7 +682,8 @@ fn c1_a_planned_restart_goes_on_with_what_was_lent() {
     let check = ["decide", file.path(), "--check"];
     let (code, _, error) = run(&[&check[..], &options[..]].concat());
     assert_eq!(code, 1);
-    assert!(error.starts_with("flowgate: the state: damaged"), "{error}");
+    let expected = format!("flowgate: {}: the state is damaged", state.path());
+    assert!(error.starts_with(&expected), "{error}");
 }
 
 /// At the end, it would be too late: what was taken would be lost.

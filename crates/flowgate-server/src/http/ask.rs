@@ -27,8 +27,10 @@ pub(super) async fn answer(
     body: &[u8],
     traced: &mut Traced,
 ) -> Result<Reply, Wrong> {
-    let body: Body = serde_json::from_slice(body)
-        .map_err(|error| problem(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let body: Body = serde_json::from_slice(body).map_err(|error| {
+        let what = format!(r#"{error}; write {{"limit": "users", "key": "alice", "n": 1}}"#);
+        problem(StatusCode::BAD_REQUEST, what)
+    })?;
     let question = Question {
         limit: &body.limit,
         key: body.key.as_bytes(),

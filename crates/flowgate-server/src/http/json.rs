@@ -152,7 +152,10 @@ fn number(number: Option<&Number>) -> Result<Option<u64>, Why> {
 
 fn quota(limit: &Override) -> Result<Quota, Why> {
     let is_it = |unit: &Unit| unit.name() == limit.unit;
-    let unit = Unit::ALL.into_iter().find(is_it).ok_or("no such unit")?;
+    let unit = Unit::ALL.into_iter().find(is_it).ok_or_else(|| {
+        let units = Unit::ALL.map(Unit::name).join(", ");
+        format!("no unit `{}`: write one of {units}", limit.unit)
+    })?;
     let count = limit
         .requests_per_unit
         .get()

@@ -317,7 +317,8 @@ impl DecideLimits {
 
     /// Compiles a configuration, and goes on with a [state](Self::state). What was taken stays taken.
     ///
-    /// No time counts as passed since the state was made. A limit begins anew for the reasons of [`reloaded`](Self::reloaded).
+    /// `name` is what problems call the state. No time counts as passed since it was made. A limit begins anew for the reasons of
+    /// [`reloaded`](Self::reloaded).
     ///
     /// ```
     /// use flowgate_server::{Config, DecideLimits, DecisionTime};
@@ -329,7 +330,7 @@ impl DecideLimits {
     /// let limits = DecideLimits::new(&config, &time)?;
     /// limits.ask("api.user", b"alice", 2).await?;
     /// let state = limits.state(); // … after a restart:
-    /// let limits = DecideLimits::restored(&config, &time, &state)?;
+    /// let limits = DecideLimits::restored(&config, &time, "api.state", &state)?;
     /// assert!(limits.ask("api.user", b"alice", 1).await?.is_over);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
@@ -339,13 +340,16 @@ impl DecideLimits {
     /// # Errors
     ///
     /// Returns a [`Problem`] for the reasons of [`new`](Self::new), and if the state is damaged.
-    pub fn restored(config: &Config, time: &DecisionTime, state: &[u8]) -> Result<Self, Problem> {
+    pub fn restored(
+        config: &Config,
+        time: &DecisionTime,
+        name: &str,
+        state: &[u8],
+    ) -> Result<Self, Problem> {
         let damaged = || {
-            Problem::new(
-                "the state",
-                None,
-                "damaged, or of another version; remove it to begin with full limits",
-            )
+            let what =
+                "the state is damaged, or of another version; remove it to begin with full limits";
+            Problem::new(name, None, what)
         };
         let exports = state::exports(state).ok_or_else(damaged)?;
         let keys = exports.get(THROTTLE).ok_or_else(damaged)?;

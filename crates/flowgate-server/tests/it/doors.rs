@@ -143,7 +143,20 @@ fn a_wrong_request_is_told_what_is_wrong() {
         (post("/json", &many), 400, "more than 64 descriptors"),
         (post("/json", &long), 400, "longer than 4 KiB"),
         (post("/json", &" ".repeat(70_000)), 413, "64 KiB"),
+        (
+            post(
+                "/json",
+                r#"{"domain":"api","descriptors":[{"limit":{"requestsPerUnit":1,"unit":"FORTNIGHT"}}]}"#,
+            ),
+            400,
+            "no unit `FORTNIGHT`: write one of SECOND, MINUTE, HOUR",
+        ),
         (post("/v1/ask", "{}"), 400, "missing field `limit`"),
+        (
+            post("/v1/ask", ""),
+            400,
+            r#"; write {\"limit\": \"users\", \"key\": \"alice\", \"n\": 1}"#,
+        ),
         (
             post("/v1/ask", r#"{"limit":"x"}"#),
             404,
