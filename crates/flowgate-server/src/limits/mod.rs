@@ -142,7 +142,7 @@ impl Rule {
     /// Returns what is left of a key: in a store, by its last answer. `None`: nothing is kept here.
     pub(crate) fn standing(&self, key: &Key<'_>, own: Option<Quota>) -> Option<Standing> {
         match &self.state {
-            RuleState::Memory(table) => Some(Standing::in_memory(&table.snapshot(key, own))),
+            RuleState::Memory(table) => Some(Standing::in_memory(table.snapshot(key, own))),
             RuleState::Store(stored) => Some(Standing::in_store(&stored.standing(key))),
             RuleState::None | RuleState::Assigned(_) => None,
         }
@@ -185,10 +185,17 @@ impl Rule {
         &self.answers
     }
 
-    /// Adds the fields of a key. A limit that is not in memory has none.
-    pub(crate) fn describe(&self, key: &Key<'_>, headers: &mut HeaderMap) {
-        if let Some(table) = self.table() {
-            table.limiter(key, |limiter| self.headers.describe(limiter, headers));
+    /// Adds the fields of a key, as a decision has `seen` it. A limit that is not in memory has none.
+    pub(crate) fn describe(&self, key: &Key<'_>, seen: Option<Snapshot>, headers: &mut HeaderMap) {
+        let Some(table) = self.table() else {
+            return;
+        };
+        match (seen, table.policy()) {
+            (Some(seen), Some(policy)) => {
+                let more = |n| table.look(key, n, None);
+                self.headers.describe_snapshot(seen, policy, more, headers);
+            }
+            _ => table.limiter(key, |limiter| self.headers.describe(limiter, headers)),
         }
     }
 
@@ -241,14 +248,17 @@ pub(crate) struct Standing {
     pub(crate) remaining: u64,
     /// The time until all tokens are there again.
     pub(crate) reset_after: Duration,
+    /// The same of a key in memory.
+    pub(crate) seen: Option<Snapshot>,
 }
 
 impl Standing {
-    fn in_memory(seen: &Snapshot) -> Self {
+    fn in_memory(seen: Snapshot) -> Self {
         Self {
             limit: seen.limit,
             remaining: seen.remaining,
             reset_after: seen.reset_after,
+            seen: Some(seen),
         }
     }
 
@@ -257,6 +267,7 @@ impl Standing {
             limit: seen.limit,
             remaining: seen.remaining,
             reset_after: seen.reset_after,
+            seen: None,
         }
     }
 }
