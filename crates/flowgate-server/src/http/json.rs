@@ -8,6 +8,8 @@ use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
 use crate::trace::Traced;
 use flowgate::Quota;
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -110,6 +112,19 @@ pub(super) async fn answer(
             .collect(),
     };
     Ok(json_reply(status, &response))
+}
+
+/// Answers a request by limits in memory, for fuzzing: the status and the body.
+///
+/// `None`: it is refused without a decision.
+#[doc(hidden)]
+pub fn json_answer(limits: &DecideLimits, request: &[u8]) -> Option<(u16, Vec<u8>)> {
+    let mut traced = Traced::not_sampled();
+    let reply = answer(limits, None, request, &mut traced).now_or_never()?;
+    let reply = reply.ok()?;
+    let status = reply.status().as_u16();
+    let body = reply.into_body().collect().now_or_never()?.ok()?;
+    Some((status, body.to_bytes().into()))
 }
 
 fn entries<'a>(request: &'a Request<'_>) -> Vec<Vec<DescriptorEntry<'a>>> {

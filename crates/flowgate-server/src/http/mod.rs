@@ -9,6 +9,8 @@ mod query;
 mod streams;
 mod timed;
 
+#[doc(hidden)]
+pub use json::json_answer;
 pub(crate) use streams::{Arrived, Streams};
 pub(crate) use timed::{Activity, Late, Request as Running, Timed, Watch};
 
