@@ -595,6 +595,13 @@ fn a_store_that_cannot_be_used_is_told_in_one_line() {
     };
     let url = "redis://127.0.0.1:1";
     assert!(check(&["--store", "ftp://a"]).starts_with("flowgate: --store: "));
+    for (option, most) in [("--nodes", u64::from(u32::MAX)), ("--threads", 256)] {
+        let expected = format!("not a whole number from 1 to {most}: write 2\n");
+        for number in ["0", "x", "-1", "4294967296"] {
+            let all = ["--store", url, &format!("{option}={number}")];
+            assert!(check(&all).ends_with(&expected), "{option} {number}");
+        }
+    }
     assert!(
         check(&["--store", url, "--store", url]).contains("need --sentinel PRIMARY, or --cluster")
     );

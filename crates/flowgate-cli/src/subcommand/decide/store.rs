@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::log::Log;
 use super::state::State;
+use crate::argument::count;
 use crate::argument::url::is_http;
 use crate::exit::Refusal;
 
@@ -41,7 +42,7 @@ pub(super) struct Store {
     cluster: bool,
 
     /// How many servers share the store: each admits its part while the store is away
-    #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "store", value_parser = nodes)]
     nodes: Option<u32>,
 }
 
@@ -113,6 +114,11 @@ impl Store {
         // No server shares it: this one has the whole of each limit.
         Opened::new(store.fleet().nodes(1), Some(store))
     }
+}
+
+fn nodes(text: &str) -> Result<u32, String> {
+    let most = u32::MAX as usize;
+    Ok(count::parse(text, most, 2)?.get() as u32)
 }
 
 fn wrong(error: FleetError) -> Refusal {
