@@ -42,6 +42,8 @@ everything() {
         cargo test --profile testrelease --locked -p flowgate-fleet --lib leaser::goals
     # Two Envoys that decide by their parts of a limit, for a minute.
     step 10 envoys env FLOWGATE_LONG=1 cargo test --locked -p flowgate-server --test it -- --ignored envoy::c1
+    # An hour of requests, new keys and reloads.
+    step 75 soak ci/soak.sh 3600
     # The same answer in 20 searches, in real time.
     step 45 find ci/find.sh 20
     step 30 growth ci/growth.sh

@@ -1,9 +1,14 @@
 //! HTTP/1.1 with JSON: 50 connections, one request in flight each.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::time::Duration;
+
+use flowgate_load::HttpVersion;
 
 use crate::clients::Requests;
 use crate::lap::{self, Lap, Row, Subject};
+use crate::paced::{self, Paced};
 use crate::process::{Cores, Server};
 use crate::resp::throttlecrab;
 use crate::rls::start;
@@ -16,12 +21,20 @@ const HYPER: &str = "bare hyper";
 const THROTTLECRAB: &str = "throttlecrab-server, POST /throttle";
 pub const SUBJECTS: [&str; 4] = [HYPER, FLOWGATE, ENVOY, THROTTLECRAB];
 
+/// What was measured.
+#[derive(Debug, Default)]
+pub struct Measured {
+    pub rows: Vec<Row>,
+    /// Of `POST /v1/ask`, at half of the answers per second that it can give.
+    pub p99: Option<Duration>,
+}
+
 /// Measures all servers. throttlecrab is left out if it is not installed.
 ///
 /// # Errors
 ///
 /// A message if one fails.
-pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<Vec<Row>, String> {
+pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<Measured, String> {
     let hyper = start(Kind::Hyper, cores, None)?;
     let flowgate = start(Kind::Flowgate, cores, None)?;
     let throttlecrab = throttlecrab(peer, cores, "http");
@@ -33,7 +46,8 @@ pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<
         let written = std::fs::write(&file, text);
         written.map(|()| file).map_err(|error| error.to_string())
     };
-    let ask = body("ask", r#"{"limit":"users","key":"alice","n":1}"#)?;
+    const ASK: &str = r#"{"limit":"users","key":"alice","n":1}"#;
+    let ask = body("ask", ASK)?;
     let entries = r#"[{"key":"user","value":"alice"}]"#;
     let envoy = body(
         "json",
@@ -65,15 +79,34 @@ pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<
     if let Ok(server) = &throttlecrab {
         subjects.push(subject(THROTTLECRAB, server, 0, "/throttle", &throttle));
     }
-    lap::measure(&subjects, quick)
+    let rows = lap::measure(&subjects, quick)?;
+    let mut address = flowgate.address();
+    address.set_port(address.port() + 1);
+    let request = Paced {
+        url: format!("http://{address}/v1/ask"),
+        version: HttpVersion::Http1,
+        connections: const { NonZeroUsize::new(50).unwrap() },
+        streams: NonZeroUsize::MIN,
+        headers: vec![("content-type", "application/json")],
+        body: ASK.into(),
+    };
+    let half = rows[1].per_second.p50 / 2.0;
+    let p99 = paced::p99(request, cores.others, half as u64, paced::window(quick));
+    let p99 = paced::measured("http", p99);
+    Ok(Measured { rows, p99 })
 }
 
-pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+pub fn verdicts(measured: &Measured) -> Vec<Verdict> {
+    let Measured { rows, p99 } = measured;
     let of = |name| rows.iter().find(|row| row.subject == name);
     let goal = |other, least| {
         let over = || Some(of(FLOWGATE)?.over(of(other)?, |lap| lap.per_cpu_second));
         let goal = format!("http: at least {least} x the answers of {other}");
         Verdict::at_least(goal, over(), least, " x")
     };
-    vec![goal(HYPER, 0.8), goal(THROTTLECRAB, 1.5)]
+    vec![
+        goal(HYPER, 0.8),
+        goal(THROTTLECRAB, 1.5),
+        paced::verdict("http", *p99),
+    ]
 }

@@ -13,6 +13,7 @@ mod messages;
 mod paced;
 mod process;
 mod resp;
+mod resp_paced;
 mod rls;
 mod serve;
 mod shared;
@@ -77,7 +78,9 @@ struct Record {
     rls_p99_ms: Option<f64>,
     resp_pipelined: Vec<Row>,
     resp_single: Vec<Row>,
+    resp_p99_ms: Option<f64>,
     http: Vec<Row>,
+    http_p99_ms: Option<f64>,
     goals: Vec<Verdict>,
 }
 
@@ -124,7 +127,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let (mut rls, mut resp, mut http) = (
         rls::Measured::default(),
         resp::Measured::default(),
-        Vec::new(),
+        http::Measured::default(),
     );
     let mut goals = Vec::new();
     if is_asked(Section::Rls, &rls::SUBJECTS) {
@@ -149,7 +152,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     }
     if is_asked(Section::Http, &http::SUBJECTS) {
         http = http::measure(cores, quick, peer, &folder)?;
-        print!("{}", table("http: 50 connections", &http));
+        print!("{}", table("http: 50 connections", &http.rows));
         goals.extend(http::verdicts(&http));
     }
     let _ = fs::remove_dir_all(&folder);
@@ -159,7 +162,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         ("rls", &rls.rows),
         ("resp, pipelines", &resp.pipelined),
         ("resp", &resp.single),
-        ("http", &http),
+        ("http", &http.rows),
     ];
     for disturbance in rows
         .iter()
@@ -170,14 +173,17 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     if quick {
         println!("quick run: too short to quote");
     }
+    let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1e3;
     destination.write(&Record {
         machine,
         quick,
         rls: rls.rows,
-        rls_p99_ms: rls.p99.map(|time| time.as_secs_f64() * 1e3),
+        rls_p99_ms: rls.p99.map(milliseconds),
         resp_pipelined: resp.pipelined,
         resp_single: resp.single,
-        http,
+        resp_p99_ms: resp.p99.map(milliseconds),
+        http: http.rows,
+        http_p99_ms: http.p99.map(milliseconds),
         goals,
     })
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::clients::redis_benchmark;
 use crate::lap::{self, Lap, Row, Subject};
+use crate::paced;
 use crate::process::{Cores, Server, free_port, pinned};
+use crate::resp_paced;
 use crate::rls::start;
 use crate::serve::{Kind, LIMIT};
 use crate::shared::outcome::Verdict;
@@ -30,6 +32,8 @@ pub struct Measured {
     pub pipelined: Vec<Row>,
     /// Each command is answered before the next is sent.
     pub single: Vec<Row>,
+    /// Of single commands, at half of the answers per second that it can give.
+    pub p99: Option<Duration>,
 }
 
 /// Starts throttlecrab's server with one of its protocols.
@@ -101,9 +105,23 @@ pub fn measure(cores: Cores, quick: bool, peer: &Path) -> Result<Measured, Strin
         }
         lap::measure(&subjects, quick)
     };
+    let (pipelined, single) = (depth(16)?, depth(1)?);
+    let most = single.iter().find(|row| row.subject == THROTTLE);
+    let half = most.map_or(0.0, |row| row.per_second.p50 / 2.0);
+    let mut address = flowgate.address();
+    address.set_port(address.port() + DOOR);
+    let command = format!("CL.THROTTLE key {LIMIT} {LIMIT} 1\r\n");
+    let p99 = resp_paced::p99(
+        address,
+        cores.others,
+        &command,
+        half as u64,
+        paced::window(quick),
+    );
     Ok(Measured {
-        pipelined: depth(16)?,
-        single: depth(1)?,
+        pipelined,
+        single,
+        p99: paced::measured("resp", p99),
     })
 }
 
@@ -143,7 +161,11 @@ pub fn verdicts(measured: &Measured) -> Vec<Verdict> {
         let of = |name| rows.iter().find(|row| row.subject == name);
         Some(of(name)?.over(of(other)?, |lap| lap.per_cpu_second))
     };
-    let Measured { pipelined, single } = measured;
+    let Measured {
+        pipelined,
+        single,
+        p99,
+    } = measured;
     let goal = |rows: &[Row], other: &str, least, depth: u32| {
         let goal = format!("resp: CL.THROTTLE at least {least} x {other}, pipelines of {depth}");
         Verdict::at_least(goal, over(rows, THROTTLE, other), least, " x")
@@ -154,5 +176,6 @@ pub fn verdicts(measured: &Measured) -> Vec<Verdict> {
         goal(pipelined, SCRIPT, 5.0, 16),
         goal(pipelined, THROTTLECRAB, 20.0, 16),
         goal(single, PING, 0.9, 1),
+        paced::verdict("resp", *p99),
     ]
 }

@@ -1,12 +1,15 @@
 //! Envoy's question over gRPC: 4 connections with 32 requests in flight each.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
+
+use flowgate_load::HttpVersion;
 
 use crate::clients::Requests;
 use crate::lap::{self, Lap, Row, Subject};
 use crate::messages::{self, RateLimitRequest};
-use crate::paced;
+use crate::paced::{self, Paced};
 use crate::process::{Cores, Server, free_port, pinned};
 use crate::serve::Kind;
 use crate::shared::outcome::Verdict;
@@ -80,14 +83,18 @@ pub fn measure(cores: Cores, quick: bool, folder: &Path) -> Result<Measured, Str
     ];
     subjects.extend(shared.iter().map(|server| subject(SHARED, server)));
     let rows = lap::measure(&subjects, quick)?;
+    let request = Paced {
+        url: format!("http://{}{}", flowgate.address(), messages::PATH),
+        version: HttpVersion::Http2,
+        connections: const { NonZeroUsize::new(4).unwrap() },
+        streams: const { NonZeroUsize::new(32).unwrap() },
+        headers: vec![("content-type", "application/grpc"), ("te", "trailers")],
+        body: RateLimitRequest::of_a_user().framed(),
+    };
     let half = rows[1].per_second.p50 / 2.0;
-    let window = Duration::from_secs(if quick { 1 } else { 5 });
-    let p99 = paced::p99(&flowgate, cores.others, half as u64, window);
-    let p99 = p99.map_err(|why| println!("\nthe 99th percentile was not measured: {why}"));
-    Ok(Measured {
-        rows,
-        p99: p99.ok(),
-    })
+    let p99 = paced::p99(request, cores.others, half as u64, paced::window(quick));
+    let p99 = paced::measured("rls", p99);
+    Ok(Measured { rows, p99 })
 }
 
 pub fn verdicts(measured: &Measured) -> Vec<Verdict> {
@@ -114,11 +121,6 @@ pub fn verdicts(measured: &Measured) -> Vec<Verdict> {
             1.5,
             " x",
         ),
-        Verdict::at_most(
-            "rls: 99 % of the answers in at most 1 ms, at half of the most answers".to_owned(),
-            p99.map(|time| time.as_secs_f64() * 1e3),
-            1.0,
-            " ms",
-        ),
+        paced::verdict("rls", *p99),
     ]
 }

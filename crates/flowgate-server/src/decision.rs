@@ -2,8 +2,9 @@
 
 use crate::counts::{Outcome, answered};
 use crate::limits::{DecideLimits, Key, Rule, Unknown};
-use flowgate::{Denied, Quota, Timestamp};
+use flowgate::{Denied, Quota, Snapshot, Timestamp};
 use flowgate_fleet::Ask;
+use hyper::HeaderMap;
 use std::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -123,6 +124,8 @@ pub struct Status<'a> {
     pub retry_after: Option<Duration>,
     /// The time until all tokens are there again.
     pub reset_after: Duration,
+    /// What the table says of the key.
+    seen: Option<Snapshot>,
 }
 
 impl<'a> Status<'a> {
@@ -140,11 +143,19 @@ impl<'a> Status<'a> {
             },
             retry_after: None,
             reset_after: Duration::ZERO,
+            seen: None,
         }
     }
 }
 
 impl Status<'_> {
+    /// Adds the fields of the limit and this key, whose quota is that of the rule.
+    pub(crate) fn describe(&self, key: &Key<'_>, headers: &mut HeaderMap) {
+        if let Some(rule) = self.rule {
+            rule.describe(key, self.seen, headers);
+        }
+    }
+
     fn outcome(&self, is_request_over: bool) -> Outcome {
         match (self.is_over, self.is_over_in_shadow) {
             (true, _) => Outcome::Refused,
@@ -214,6 +225,7 @@ impl<'a> Asked<'a> {
             status.limit = seen.limit;
             status.remaining = seen.remaining;
             status.reset_after = seen.reset_after;
+            status.seen = seen.seen;
         }
         if let Err(denied) = answer {
             status.is_over = !self.rule.is_shadow();

@@ -27,6 +27,8 @@ pub use config::{Config, Problem};
 pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 #[doc(hidden)]
 pub use grpc::{RlqsStream, rls_answer};
+#[doc(hidden)]
+pub use http::json_answer;
 pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};
 pub use reload::Reloader;
 #[doc(hidden)]

@@ -13,6 +13,7 @@ use crate::tls::ServerTls;
 use crate::token::Token;
 use crate::trace::DecideTraces;
 use crate::view::DecideViewer;
+use futures_util::FutureExt;
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -369,7 +370,8 @@ where
     let requests = Arc::clone(&activity);
     let answer = service_fn(|request| {
         let answer = answer(request, requests.request());
-        async move { Ok::<_, Infallible>(answer.await) }
+        // No `async` block, which would hold the future twice, and copy it.
+        answer.map(Ok::<_, Infallible>)
     });
     let mut streams = Streams::default();
     let builder = match http(streams.arrived()) {

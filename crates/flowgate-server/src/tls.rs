@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig, version};
+use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig, version};
 
 /// The certificate of a server, its private key, and the authority of its clients' certificates.
 ///
@@ -52,7 +52,7 @@ impl ServerTls {
             let mut config = builder.with_single_cert(chain.clone(), private.clone_key())?;
             let protocols = protocols.iter().map(|name| name.as_bytes().to_vec());
             config.alpn_protocols = protocols.collect();
-            Ok::<_, tokio_rustls::rustls::Error>(Arc::new(config))
+            Ok::<_, Error>(Arc::new(config))
         };
         let configs = || {
             Ok(Self {
@@ -62,8 +62,17 @@ impl ServerTls {
                 grpc: config(clients.as_ref(), &["h2"])?,
             })
         };
-        configs().map_err(|error: tokio_rustls::rustls::Error| {
-            problem(certificate, format!("cannot be used with its key: {error}"))
+        configs().map_err(|error: Error| {
+            problem(
+                certificate,
+                match error {
+                    Error::InconsistentKeys(_) => format!(
+                        "not the certificate of the key {}: write the two files that belong together",
+                        key.display()
+                    ),
+                    error => format!("cannot be used with its key: {error}"),
+                },
+            )
         })
     }
 

@@ -1,7 +1,7 @@
 use crate::limits::{Names, Standing, standing};
 use crate::policy::{self, Policies};
 use bytes::Bytes;
-use flowgate::Limiter;
+use flowgate::{Denied, Limiter, Policy, Snapshot};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -249,6 +249,40 @@ impl LimitHeaders {
     pub fn describe(&self, limiter: &dyn Limiter, headers: &mut HeaderMap) {
         let mut fields = Fields::new(self.headers, &self.policies);
         standing::of_limiter(&self.names, limiter, |standing| fields.add(standing));
+        fields.put(headers);
+    }
+
+    /// Adds the fields of a limit with one quota, by a snapshot of it.
+    ///
+    /// `more` returns the result that `peek_n` of the limit would return for a number of tokens. It is called if the fields may
+    /// contain a time.
+    ///
+    /// ```
+    /// use flowgate::{Keyed, ManualClock};
+    /// use flowgate_tower::Headers;
+    /// use http::HeaderMap;
+    ///
+    /// let limits = Keyed::token_bucket("100/min".parse()?).clock(ManualClock::new()).capacity(1000)?;
+    /// let fields = Headers::draft().of_limit("users");
+    /// limits.try_acquire_n("alice", 100)?;
+    /// let (mut headers, seen) = (HeaderMap::new(), limits.snapshot("alice"));
+    /// fields.describe_snapshot(seen, limits.policy(), |n| limits.peek_n("alice", n), &mut headers);
+    /// assert_eq!(headers["ratelimit"], "\"users\";r=0;t_us=600000");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn describe_snapshot(
+        &self,
+        snapshot: Snapshot,
+        policy: Policy,
+        more: impl FnOnce(u64) -> Result<(), Denied>,
+        headers: &mut HeaderMap,
+    ) {
+        let mut fields = Fields::new(self.headers, &self.policies);
+        let Policy {
+            quota, is_steady, ..
+        } = policy;
+        let (name, quota) = (&self.names.limit, Some(quota));
+        fields.add(&Standing::of_rate(name, snapshot, quota, is_steady, more));
         fields.put(headers);
     }
 }

@@ -13,7 +13,7 @@ use flowgate_load::{
 use hyper::header::{ACCEPT_ENCODING, HeaderValue};
 use percent_encoding::percent_decode_str;
 
-use super::{duration, request};
+use super::{count, duration, request};
 use crate::exit::{Refusal, complain};
 
 /// Maximum number of sending threads.
@@ -358,23 +358,15 @@ fn credentials(text: &str) -> Result<HeaderValue, String> {
 }
 
 fn connections(text: &str) -> Result<NonZeroUsize, String> {
-    number(text, MAX_CONNECTIONS, 50)
+    count::parse(text, MAX_CONNECTIONS, 50)
 }
 
 fn streams(text: &str) -> Result<NonZeroUsize, String> {
-    number(text, MAX_STREAMS, 10)
+    count::parse(text, MAX_STREAMS, 10)
 }
 
 fn threads(text: &str) -> Result<NonZeroUsize, String> {
-    number(text, MAX_THREADS, 2)
-}
-
-fn number(text: &str, most: usize, example: usize) -> Result<NonZeroUsize, String> {
-    match text.trim().parse::<usize>() {
-        Ok(count) if count <= most => NonZeroUsize::new(count),
-        _ => None,
-    }
-    .ok_or_else(|| format!("not a whole number from 1 to {most}: write {example}"))
+    count::parse(text, MAX_THREADS, 2)
 }
 
 #[cfg(test)]

@@ -13,23 +13,32 @@ pub(crate) fn value(text: &str) -> Result<HeaderValue, String> {
     })
 }
 
-/// Parses a header like `-H` of curl.
-pub(crate) fn parse(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+/// Parses a header of a request: `-H`.
+pub(crate) fn of_request(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    parse(text, "-H", ", and write -d TEXT or -D FILE")
+}
+
+/// Parses a header of what is sent to a collector: `--otlp-header`.
+pub(crate) fn of_collector(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+    parse(text, "--otlp-header", "")
+}
+
+/// Parses a header like `-H` of curl. `option` is what was typed before it, and `instead` how else to state a body.
+fn parse(text: &str, option: &str, instead: &str) -> Result<(HeaderName, HeaderValue), String> {
     let (name, value) = text
         .split_once(':')
-        .ok_or("a colon is missing: write -H 'Name: value'")?;
+        .ok_or_else(|| format!("a colon is missing: write {option} 'Name: value'"))?;
     let name: HeaderName = name.trim().parse().map_err(|_| {
         format!(
-            "{:?} is not a header name: write -H 'Name: value'",
+            "{:?} is not a header name: write {option} 'Name: value'",
             name.trim()
         )
     })?;
     // A wrong length would make the server misread the next request.
     if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
-        return Err(
-            "the length of the body is added automatically: remove it, and write -d TEXT or -D FILE"
-                .to_owned(),
-        );
+        return Err(format!(
+            "the length of the body is added automatically: remove it{instead}"
+        ));
     }
     let value = value.trim().parse().map_err(
         |_| "the value contains a character that a header cannot hold: write printable characters",
@@ -43,19 +52,41 @@ mod tests {
 
     #[test]
     fn a_header_has_a_name_and_a_value() {
-        let (name, value) = parse("X-Trace:  a:b ").unwrap();
+        let (name, value) = of_request("X-Trace:  a:b ").unwrap();
         assert_eq!(
             (name.as_str(), value.as_bytes()),
             ("x-trace", b"a:b".as_slice())
         );
-        assert!(parse("no colon").unwrap_err().contains("colon"));
-        assert!(parse("a b: c").unwrap_err().contains("name"));
-        assert!(parse(": c").unwrap_err().contains("name"));
+        assert!(of_request("no colon").unwrap_err().contains("colon"));
+        assert!(of_request("a b: c").unwrap_err().contains("name"));
+        assert!(of_request(": c").unwrap_err().contains("name"));
         assert!(
-            parse("a: \n").is_ok(),
+            of_request("a: \n").is_ok(),
             "surrounding white space is not part of the value"
         );
-        assert!(parse("a: b\nc: d").unwrap_err().contains("character"));
+        assert!(of_request("a: b\nc: d").unwrap_err().contains("character"));
+    }
+
+    #[test]
+    fn an_error_names_the_option_that_was_typed() {
+        for text in ["no colon", "a b: c"] {
+            let of_request = of_request(text).unwrap_err();
+            assert!(
+                of_request.ends_with(": write -H 'Name: value'"),
+                "{of_request}"
+            );
+            let of_collector = of_collector(text).unwrap_err();
+            assert!(
+                of_collector.ends_with(": write --otlp-header 'Name: value'"),
+                "{of_collector}"
+            );
+        }
+        // A collector's body is not the caller's.
+        assert!(
+            !of_collector("Content-Length: 5")
+                .unwrap_err()
+                .contains("-d TEXT")
+        );
     }
 
     #[test]
@@ -66,9 +97,9 @@ mod tests {
             " CONTENT-LENGTH : 5",
             "Transfer-Encoding: chunked",
         ] {
-            let error = parse(text).unwrap_err();
+            let error = of_request(text).unwrap_err();
             assert!(error.contains("remove it"), "{text}: {error}");
         }
-        assert!(parse("Content-Language: en").is_ok());
+        assert!(of_request("Content-Language: en").is_ok());
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod cap;
 pub(crate) mod command_line;
 pub(crate) mod connecting;
+pub(crate) mod count;
 pub(crate) mod duration;
 mod form;
 pub(crate) mod gate;

@@ -44,7 +44,7 @@ pub(crate) struct Output {
     #[arg(
         long,
         value_name = "HEADER",
-        value_parser = header::parse,
+        value_parser = header::of_collector,
         requires = "otlp",
     )]
     pub(crate) otlp_header: Vec<(HeaderName, HeaderValue)>,

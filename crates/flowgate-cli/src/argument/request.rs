@@ -34,7 +34,7 @@ pub(crate) struct Request {
         short = 'H',
         long = "header",
         value_name = "HEADER",
-        value_parser = header::parse,
+        value_parser = header::of_request,
     )]
     headers: Vec<(HeaderName, HeaderValue)>,
 

@@ -11,6 +11,7 @@ mod watched;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use flowgate_server::{
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::argument::duration;
+use crate::argument::{count, duration};
 use crate::exit::{Exit, Refusal, exit_codes, print};
 use crate::{descriptors, interrupt};
 use log::{Format, Level, Log};
@@ -145,8 +146,8 @@ pub(crate) struct Decide {
     secret_file: Option<PathBuf>,
 
     /// Decide on this many threads [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    threads: Option<u16>,
+    #[arg(long, value_name = "N", value_parser = threads)]
+    threads: Option<NonZeroUsize>,
 
     /// Ask this server of envoyproxy/ratelimit, too, and print where the answers differ
     #[arg(long, value_name = "URL")]
@@ -217,10 +218,10 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         }
         None => None,
     };
-    let store = arguments.store.open(state.as_deref())?;
+    let store = arguments.store.open(state.as_ref())?;
     let limits = match (&store, &state) {
         (Some(store), _) => DecideLimits::in_store(&config, &time, &store.fleet),
-        (None, Some(state)) => DecideLimits::restored(&config, &time, state),
+        (None, Some(state)) => DecideLimits::restored(&config, &time, &state.file, &state.bytes),
         (None, None) => DecideLimits::new(&config, &time),
     };
     let limits = limits.map_err(refusal)?;
@@ -297,7 +298,7 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
     let could_not = |error| Refusal::could_not_run(format!("cannot start: {error}"));
     let mut builder = Builder::new_multi_thread();
     if let Some(threads) = arguments.threads {
-        builder.worker_threads(threads.into());
+        builder.worker_threads(threads.get());
     }
     let runtime = builder.enable_all().build().map_err(could_not)?;
     let (tell, told) = oneshot::channel();
@@ -413,6 +414,10 @@ fn secret(file: &Path) -> Result<String, Refusal> {
         Some(secret) if !secret.is_empty() => Ok(secret.to_owned()),
         _ => Err(Refusal::usage(format!("{name}: the first line is empty"))),
     }
+}
+
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    count::parse(text, 256, 2)
 }
 
 /// Parses `127.0.0.1:8080`, a port of 127.0.0.1, or `none`.

@@ -595,6 +595,13 @@ fn a_store_that_cannot_be_used_is_told_in_one_line() {
     };
     let url = "redis://127.0.0.1:1";
     assert!(check(&["--store", "ftp://a"]).starts_with("flowgate: --store: "));
+    for (option, most) in [("--nodes", u64::from(u32::MAX)), ("--threads", 256)] {
+        let expected = format!("not a whole number from 1 to {most}: write 2\n");
+        for number in ["0", "x", "-1", "4294967296"] {
+            let all = ["--store", url, &format!("{option}={number}")];
+            assert!(check(&all).ends_with(&expected), "{option} {number}");
+        }
+    }
     assert!(
         check(&["--store", url, "--store", url]).contains("need --sentinel PRIMARY, or --cluster")
     );
@@ -654,10 +661,11 @@ fn c1_a_planned_restart_goes_on_with_what_was_taken() {
     fs::write(&state.0, "damaged").unwrap();
     let (code, _, error) = run(&["decide", file.path(), "--check", "--state", state.path()]);
     assert_eq!(code, 1);
-    assert_eq!(
-        error,
-        "flowgate: the state: damaged, or of another version; remove it to begin with full limits\n"
+    let expected = format!(
+        "flowgate: {}: the state is damaged, or of another version; remove it to begin with full limits\n",
+        state.path()
     );
+    assert_eq!(error, expected);
 }
 
 #[cfg(unix)]
@@ -681,7 +689,8 @@ fn c1_a_planned_restart_goes_on_with_what_was_lent() {
     let check = ["decide", file.path(), "--check"];
     let (code, _, error) = run(&[&check[..], &options[..]].concat());
     assert_eq!(code, 1);
-    assert!(error.starts_with("flowgate: the state: damaged"), "{error}");
+    let expected = format!("flowgate: {}: the state is damaged", state.path());
+    assert!(error.starts_with(&expected), "{error}");
 }
 
 /// At the end, it would be too late: what was taken would be lost.

@@ -121,6 +121,10 @@ fn wrong_options_of_traces_are_one_line() {
         ),
         (&["--otlp-share", "1%"], "--otlp <URL>"),
         (&["--otlp-header", "a: b"], "--otlp <URL>"),
+        (
+            &["--otlp", "http://a/", "--otlp-header", "X-Key 5"],
+            "a colon is missing: write --otlp-header 'Name: value'",
+        ),
     ] {
         let (exit, _, err) = run(&[&["decide", file, "--check"], options].concat());
         assert_eq!(exit, 2, "{err}");

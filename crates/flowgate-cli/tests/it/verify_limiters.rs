@@ -6,6 +6,8 @@
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
+#[cfg(all(unix, feature = "decide"))]
+use crate::decide::{Limits, Server};
 #[cfg(unix)]
 use crate::support::nginx::Nginx;
 use crate::support::{Serve, run};
@@ -15,6 +17,8 @@ use serde_json::Value;
 struct Case {
     limiter: &'static str,
     url: String,
+    /// What else is sent, such as a body.
+    arguments: &'static [&'static str],
     kind: &'static str,
     rate: f64,
     burst: f64,
@@ -73,7 +77,7 @@ fn verify(url: &str, arguments: &[&str]) -> (i32, Value, String) {
 
 /// Asks once.
 fn ask(case: &Case) -> Outcome {
-    let (_, found, _) = verify(&case.url, &[]);
+    let (_, found, _) = verify(&case.url, case.arguments);
     let detected = &found["detected"];
     let estimate = |name: &str| detected[name]["value"].as_f64().unwrap_or(f64::NAN);
     let is_near = |value: f64, expected: f64, least: f64| {
@@ -136,11 +140,65 @@ fn each_limiter_is_recognised() {
     let case = |(serve, limiter, kind, burst): &(Serve, &'static str, &'static str, f64)| Case {
         limiter,
         url: serve.url.clone(),
+        arguments: &[],
         kind,
         rate: 100.0,
         burst: *burst,
     };
     judge(&servers.iter().map(case).collect::<Vec<_>>());
+}
+
+/// Each door of HTTP tells of the limit that is configured, and of no other.
+#[cfg(all(unix, feature = "decide"))]
+#[test]
+fn each_door_of_a_decision_server_has_the_configured_limit() {
+    let file = Limits::new(
+        "verified",
+        "
+domain: api
+descriptors:
+  - { key: auth, quota: 100/s burst 20 }
+  - { key: ask, quota: 100/s, algorithm: fixed }
+  - { key: json, rate_limit: { unit: second, requests_per_unit: 100 } }
+",
+    );
+    let server = Server::with(&file.0, &[]);
+    let case = |limiter, path, arguments, kind, burst| Case {
+        limiter,
+        url: format!("http://{}{path}", server.http),
+        arguments,
+        kind,
+        rate: 100.0,
+        burst,
+    };
+    judge(&[
+        case(
+            "GET /auth",
+            "/auth?limit=api.auth&key=a",
+            &[],
+            "token-bucket",
+            20.0,
+        ),
+        case(
+            "POST /v1/ask",
+            "/v1/ask",
+            &["-m", "POST", "-d", r#"{"limit":"api.ask","key":"a"}"#],
+            "fixed-window first-request",
+            100.0,
+        ),
+        case(
+            "POST /json",
+            "/json",
+            &[
+                "-m",
+                "POST",
+                "-d",
+                r#"{"domain":"api","descriptors":[{"entries":[{"key":"json","value":"a"}]}]}"#,
+            ],
+            "fixed-window clock",
+            100.0,
+        ),
+    ]);
 }
 
 /// nginx holds back what is over the rate, or with `nodelay` lets it through and counts it all the same. Its clock has
@@ -168,6 +226,7 @@ fn nginx_is_recognised() {
         let case = Case {
             limiter: name,
             url: format!("http://127.0.0.1:{}/", nginx.port()),
+            arguments: &[],
             kind,
             rate: 100.0,
             burst,

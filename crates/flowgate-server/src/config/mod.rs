@@ -185,7 +185,7 @@ impl Config {
         for path in paths {
             let path = path.as_ref();
             let name = path.display().to_string();
-            let text = text_of(path).map_err(|what| Problem::new(&name, None, what))?;
+            let text = text_of(path).map_err(|(place, what)| Problem::new(&name, place, what))?;
             config.add(&name, &text)?;
         }
         Ok(config)
@@ -244,12 +244,24 @@ impl Config {
     }
 }
 
-fn text_of(path: &Path) -> Result<String, String> {
+fn text_of(path: &Path) -> Result<String, (Option<Place>, String)> {
     let mut text = Vec::new();
     let read = |text: &mut Vec<u8>| File::open(path)?.take(MAX_BYTES + 1).read_to_end(text);
-    read(&mut text).map_err(|error| format!("cannot read it: {error}"))?;
+    read(&mut text).map_err(|error| (None, format!("cannot read it: {error}")))?;
     if text.len() as u64 > MAX_BYTES {
-        return Err("larger than 4 MiB; write several files".to_owned());
+        return Err((None, "larger than 4 MiB; write several files".to_owned()));
     }
-    String::from_utf8(text).map_err(|_| "not UTF-8 text".to_owned())
+    String::from_utf8(text).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let before = String::from_utf8_lossy(valid);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let place = Place {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+        };
+        (
+            Some(place),
+            "not UTF-8 text; save the file as UTF-8".to_owned(),
+        )
+    })
 }

@@ -280,6 +280,10 @@ impl<'a> Reader<'a> {
 
     fn quota(&self, quota: &Node, fields: &Fields<'_>) -> Read<Allows> {
         let text = self.text(quota, "quota")?;
+        if text.split(';').count() > 2 {
+            let what = "a descriptor has one quota or two: remove the others, or give them descriptors of their own";
+            return Err(self.problem(quota.place, what));
+        }
         let quotas: Quotas = text
             .parse()
             .map_err(|error| self.problem(quota.place, format!("{error}")))?;

@@ -91,7 +91,13 @@ impl<'a> Reader<'a> {
         };
         match self.events.next() {
             Some(Ok((event, span))) => Ok((place(&span.start), event)),
-            Some(Err(error)) => Err((place(error.marker()), error.info())),
+            Some(Err(error)) => {
+                let mut what = error.info();
+                if what.split(' ').any(|word| word == "tab") {
+                    what.push_str("; indent with spaces");
+                }
+                Err((place(error.marker()), what))
+            }
             None => Ok((Place::default(), Event::StreamEnd)),
         }
     }

@@ -66,7 +66,10 @@ impl Services {
         let time = request_time(request.headers()).map_or(most, |time| time.min(most));
         let reply = match timeout(time, self.route(request, running)).await {
             Ok(reply) => reply,
-            Err(_) => Status::deadline_exceeded("the request did not arrive in time").into_http(),
+            Err(_) => Status::deadline_exceeded(
+                "no answer in time: the message has not arrived, or the store is slow",
+            )
+            .into_http(),
         };
         match reply.extensions().get::<Status>() {
             Some(status) if code_of(status) != status.code() => {

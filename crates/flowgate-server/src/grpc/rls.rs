@@ -150,7 +150,7 @@ fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<
         // The table knows no quota that a request names.
         let is_own = descriptor.quota.is_some() && rule.allow_override();
         if !is_own {
-            rule.describe(&rule.key(descriptor.entries), &mut headers);
+            status.describe(&rule.key(descriptor.entries), &mut headers);
         }
     }
     if let Some(wait) = decision.retry_after() {

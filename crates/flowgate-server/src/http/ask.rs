@@ -5,13 +5,15 @@ use crate::limits::DecideLimits;
 use crate::trace::Traced;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Body {
-    limit: String,
-    #[serde(default)]
-    key: String,
+struct Body<'a> {
+    #[serde(borrow)]
+    limit: Cow<'a, str>,
+    #[serde(borrow, default)]
+    key: Cow<'a, str>,
     n: Option<u64>,
 }
 
@@ -27,8 +29,10 @@ pub(super) async fn answer(
     body: &[u8],
     traced: &mut Traced,
 ) -> Result<Reply, Wrong> {
-    let body: Body = serde_json::from_slice(body)
-        .map_err(|error| problem(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let body: Body<'_> = serde_json::from_slice(body).map_err(|error| {
+        let what = format!(r#"{error}; write {{"limit": "users", "key": "alice", "n": 1}}"#);
+        problem(StatusCode::BAD_REQUEST, what)
+    })?;
     let question = Question {
         limit: &body.limit,
         key: body.key.as_bytes(),

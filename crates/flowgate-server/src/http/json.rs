@@ -8,26 +8,29 @@ use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
 use crate::trace::Traced;
 use flowgate::Quota;
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Names are as in JSON or as in the protocol buffer: both are valid.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
-    #[serde(default)]
-    domain: String,
-    #[serde(default)]
-    descriptors: Vec<OneDescriptor>,
+struct Request<'a> {
+    #[serde(borrow, default)]
+    domain: Cow<'a, str>,
+    #[serde(borrow, default)]
+    descriptors: Vec<OneDescriptor<'a>>,
     #[serde(default, alias = "hitsAddend")]
     hits_addend: Option<Number>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OneDescriptor {
-    #[serde(default)]
-    entries: Vec<OneEntry>,
+struct OneDescriptor<'a> {
+    #[serde(borrow, default)]
+    entries: Vec<OneEntry<'a>>,
     limit: Option<Override>,
     #[serde(alias = "hitsAddend")]
     hits_addend: Option<Number>,
@@ -37,11 +40,11 @@ struct OneDescriptor {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OneEntry {
-    #[serde(default)]
-    key: String,
-    #[serde(default)]
-    value: String,
+struct OneEntry<'a> {
+    #[serde(borrow, default)]
+    key: Cow<'a, str>,
+    #[serde(borrow, default)]
+    value: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +79,8 @@ pub(super) async fn answer(
     traced: &mut Traced,
 ) -> Result<Reply, Wrong> {
     let bad = |why: Why| problem(StatusCode::BAD_REQUEST, why);
-    let request: Request = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    let request: Request<'_> =
+        serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     envoy::check(
         &request.domain,
         &request.descriptors,
@@ -110,13 +114,26 @@ pub(super) async fn answer(
     Ok(json_reply(status, &response))
 }
 
-fn entries(request: &Request) -> Vec<Vec<DescriptorEntry<'_>>> {
+/// Answers a request by limits in memory, for fuzzing: the status and the body.
+///
+/// `None`: it is refused without a decision.
+#[doc(hidden)]
+pub fn json_answer(limits: &DecideLimits, request: &[u8]) -> Option<(u16, Vec<u8>)> {
+    let mut traced = Traced::not_sampled();
+    let reply = answer(limits, None, request, &mut traced).now_or_never()?;
+    let reply = reply.ok()?;
+    let status = reply.status().as_u16();
+    let body = reply.into_body().collect().now_or_never()?.ok()?;
+    Some((status, body.to_bytes().into()))
+}
+
+fn entries<'a>(request: &'a Request<'_>) -> Vec<Vec<DescriptorEntry<'a>>> {
     let all = request.descriptors.iter();
     all.map(|descriptor| descriptor.entries.iter().map(OneEntry::entry).collect())
         .collect()
 }
 
-impl OneEntry {
+impl OneEntry<'_> {
     fn entry(&self) -> DescriptorEntry<'_> {
         DescriptorEntry {
             key: &self.key,
@@ -126,10 +143,10 @@ impl OneEntry {
 }
 
 fn descriptors<'a>(
-    request: &Request,
+    request: &Request<'_>,
     entries: &'a [Vec<DescriptorEntry<'a>>],
 ) -> Result<Vec<Descriptor<'a>>, Why> {
-    let of = |(descriptor, entries): (&OneDescriptor, &'a Vec<DescriptorEntry<'a>>)| {
+    let of = |(descriptor, entries): (&OneDescriptor<'_>, &'a Vec<DescriptorEntry<'a>>)| {
         Ok(Descriptor {
             entries,
             hits: number(descriptor.hits_addend.as_ref())?,
@@ -152,7 +169,10 @@ fn number(number: Option<&Number>) -> Result<Option<u64>, Why> {
 
 fn quota(limit: &Override) -> Result<Quota, Why> {
     let is_it = |unit: &Unit| unit.name() == limit.unit;
-    let unit = Unit::ALL.into_iter().find(is_it).ok_or("no such unit")?;
+    let unit = Unit::ALL.into_iter().find(is_it).ok_or_else(|| {
+        let units = Unit::ALL.map(Unit::name).join(", ");
+        format!("no unit `{}`: write one of {units}", limit.unit)
+    })?;
     let count = limit
         .requests_per_unit
         .get()

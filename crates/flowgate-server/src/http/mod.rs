@@ -9,6 +9,8 @@ mod query;
 mod streams;
 mod timed;
 
+#[doc(hidden)]
+pub use json::json_answer;
 pub(crate) use streams::{Arrived, Streams};
 pub(crate) use timed::{Activity, Late, Request as Running, Timed, Watch};
 
@@ -21,7 +23,7 @@ use crate::reload::Current;
 use crate::server::Door;
 use crate::token::Token;
 use crate::trace::{Operation, Traced, Tracer, parent};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
     ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
@@ -62,7 +64,8 @@ impl Site {
     ) -> Reply {
         let (head, body) = request.into_parts();
         if door == Door::Admin {
-            return self.administer(is_near, &head).await;
+            // In memory of its own, so that the future of a decision is small.
+            return Box::pin(self.administer(is_near, &head)).await;
         }
         let mut traced = self.trace(&head);
         let answer = self.route(&head, body, running, &mut traced).await;
@@ -150,10 +153,10 @@ impl Site {
             }
             // The bodies of a connection together are bounded: more wait, and are not read. It is never closed.
             let _place = running.activity().bodies.acquire_many(most as u32).await;
-            Limited::new(body, MAX_MESSAGE).collect().await.ok()
+            whole(body).await
         };
         match timeout(self.bounds.command_time, receive).await {
-            Ok(Some(body)) => Ok(body.to_bytes()),
+            Ok(Some(body)) => Ok(body),
             Ok(None) => Err(problem(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "the body ends early, or is larger than 64 KiB",
@@ -164,6 +167,32 @@ impl Site {
                 Err(problem(StatusCode::REQUEST_TIMEOUT, what))
             }
         }
+    }
+}
+
+/// Receives a body. `None`: it is too large, or ends early.
+async fn whole(mut body: Incoming) -> Option<Bytes> {
+    // Most bodies are one frame.
+    let (mut first, mut all) = (Bytes::new(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.ok()?.into_data() else {
+            continue;
+        };
+        if first.len().max(all.len()) + data.len() > MAX_MESSAGE {
+            return None;
+        }
+        if first.is_empty() {
+            first = data;
+            continue;
+        }
+        if all.is_empty() {
+            all.extend_from_slice(&first);
+        }
+        all.extend_from_slice(&data);
+    }
+    match all.is_empty() {
+        true => Some(first),
+        false => Some(all.into()),
     }
 }
 
@@ -276,7 +305,7 @@ impl Question<'_> {
         if let Some(rule) = status.rule
             && let Ok(key) = rule.key_of_value(key)
         {
-            rule.describe(&key, headers);
+            status.describe(&key, headers);
         }
         if let Some(wait) = status.retry_after.filter(|_| status.is_over) {
             // Rounded up, and never 0, which would mean "now".

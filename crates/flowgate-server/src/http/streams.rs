@@ -55,7 +55,10 @@ impl Streams {
                 self.waiting.push(request);
             }
         }
-        while let Poll::Ready(Some(())) = self.waiting.poll_next_unpin(context) {}
+        // Where none waits, nobody has to be woken.
+        while !self.waiting.is_empty()
+            && let Poll::Ready(Some(())) = self.waiting.poll_next_unpin(context)
+        {}
     }
 }
 

@@ -142,7 +142,7 @@ impl Rule {
     /// Returns what is left of a key: in a store, by its last answer. `None`: nothing is kept here.
     pub(crate) fn standing(&self, key: &Key<'_>, own: Option<Quota>) -> Option<Standing> {
         match &self.state {
-            RuleState::Memory(table) => Some(Standing::in_memory(&table.snapshot(key, own))),
+            RuleState::Memory(table) => Some(Standing::in_memory(table.snapshot(key, own))),
             RuleState::Store(stored) => Some(Standing::in_store(&stored.standing(key))),
             RuleState::None | RuleState::Assigned(_) => None,
         }
@@ -185,10 +185,17 @@ impl Rule {
         &self.answers
     }
 
-    /// Adds the fields of a key. A limit that is not in memory has none.
-    pub(crate) fn describe(&self, key: &Key<'_>, headers: &mut HeaderMap) {
-        if let Some(table) = self.table() {
-            table.limiter(key, |limiter| self.headers.describe(limiter, headers));
+    /// Adds the fields of a key, as a decision has `seen` it. A limit that is not in memory has none.
+    pub(crate) fn describe(&self, key: &Key<'_>, seen: Option<Snapshot>, headers: &mut HeaderMap) {
+        let Some(table) = self.table() else {
+            return;
+        };
+        match (seen, table.policy()) {
+            (Some(seen), Some(policy)) => {
+                let more = |n| table.look(key, n, None);
+                self.headers.describe_snapshot(seen, policy, more, headers);
+            }
+            _ => table.limiter(key, |limiter| self.headers.describe(limiter, headers)),
         }
     }
 
@@ -241,14 +248,17 @@ pub(crate) struct Standing {
     pub(crate) remaining: u64,
     /// The time until all tokens are there again.
     pub(crate) reset_after: Duration,
+    /// The same of a key in memory.
+    pub(crate) seen: Option<Snapshot>,
 }
 
 impl Standing {
-    fn in_memory(seen: &Snapshot) -> Self {
+    fn in_memory(seen: Snapshot) -> Self {
         Self {
             limit: seen.limit,
             remaining: seen.remaining,
             reset_after: seen.reset_after,
+            seen: Some(seen),
         }
     }
 
@@ -257,6 +267,7 @@ impl Standing {
             limit: seen.limit,
             remaining: seen.remaining,
             reset_after: seen.reset_after,
+            seen: None,
         }
     }
 }
@@ -317,7 +328,8 @@ impl DecideLimits {
 
     /// Compiles a configuration, and goes on with a [state](Self::state). What was taken stays taken.
     ///
-    /// No time counts as passed since the state was made. A limit begins anew for the reasons of [`reloaded`](Self::reloaded).
+    /// `name` is what problems call the state. No time counts as passed since it was made. A limit begins anew for the reasons of
+    /// [`reloaded`](Self::reloaded).
     ///
     /// ```
     /// use flowgate_server::{Config, DecideLimits, DecisionTime};
@@ -329,7 +341,7 @@ impl DecideLimits {
     /// let limits = DecideLimits::new(&config, &time)?;
     /// limits.ask("api.user", b"alice", 2).await?;
     /// let state = limits.state(); // … after a restart:
-    /// let limits = DecideLimits::restored(&config, &time, &state)?;
+    /// let limits = DecideLimits::restored(&config, &time, "api.state", &state)?;
     /// assert!(limits.ask("api.user", b"alice", 1).await?.is_over);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # })?;
@@ -339,13 +351,16 @@ impl DecideLimits {
     /// # Errors
     ///
     /// Returns a [`Problem`] for the reasons of [`new`](Self::new), and if the state is damaged.
-    pub fn restored(config: &Config, time: &DecisionTime, state: &[u8]) -> Result<Self, Problem> {
+    pub fn restored(
+        config: &Config,
+        time: &DecisionTime,
+        name: &str,
+        state: &[u8],
+    ) -> Result<Self, Problem> {
         let damaged = || {
-            Problem::new(
-                "the state",
-                None,
-                "damaged, or of another version; remove it to begin with full limits",
-            )
+            let what =
+                "the state is damaged, or of another version; remove it to begin with full limits";
+            Problem::new(name, None, what)
         };
         let exports = state::exports(state).ok_or_else(damaged)?;
         let keys = exports.get(THROTTLE).ok_or_else(damaged)?;

@@ -5,7 +5,7 @@ use crate::config::Allows;
 use crate::decision::DescriptorEntry;
 use flowgate::{
     Denied, DualTokenBucket, FixedWindow, Keyed, KeyedBuilder, KeyedError, LeakyBucket, Limiter,
-    LimiterKind, Quota, SegmentedWindow, Snapshot, TokenBucket,
+    LimiterKind, Policy, Quota, SegmentedWindow, Snapshot, TokenBucket,
 };
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
@@ -179,6 +179,17 @@ impl Table {
 
     pub(crate) fn snapshot(&self, key: &Key<'_>, own: Option<Quota>) -> Snapshot {
         own!(self, own, limits => limits.snapshot(key))
+    }
+
+    /// Returns the quota of keys without their own. `None` for two quotas.
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        match self {
+            Self::Token(limits) => Some(limits.policy()),
+            Self::Dual(_) => None,
+            Self::Leaky(limits) => Some(limits.policy()),
+            Self::Window(limits) => Some(limits.policy()),
+            Self::Segmented(limits) => Some(limits.policy()),
+        }
     }
 
     /// Calls `look` with the key as a limiter.

@@ -657,7 +657,7 @@ fn a_planned_restart_leaves_room_for_all_envoys_of_before() {
     drop(streams);
     let state = before.state();
     let time = DecisionTime::from_epoch(&clock);
-    let after = DecideLimits::restored(before.config(), &time, &state).unwrap();
+    let after = DecideLimits::restored(before.config(), &time, "state", &state).unwrap();
     let mut stream = after.quotas().open().unwrap();
     assert_eq!(size(ask(&mut stream, &after, "a", 50)), 5);
     clock.advance(Duration::from_secs(11));

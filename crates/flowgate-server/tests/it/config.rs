@@ -67,6 +67,10 @@ fn a_wrong_file_is_named_with_its_place_and_what_to_write() {
             "a.yaml:3:1: the domain `a` is already in a.yaml:1; write its descriptors there",
         ),
         (
+            "domain: a\ndescriptors:\n  - key: user\n\tquota: 1/s",
+            "a.yaml:3:10: while scanning a plain scalar, found a tab; indent with spaces",
+        ),
+        (
             "domain: &a [*a]",
             "a.yaml:1:13: an alias of a value that contains it",
         ),
@@ -229,6 +233,21 @@ fn a_wrong_limit_is_named_with_its_place_and_what_to_write() {
         );
     }
     assert!(problem(&with("quota: 100/mn")).starts_with("a.yaml:4:12: "));
+    assert_eq!(
+        problem("domain: a\ndescriptors: [{key: user, quota: 1/s; 9/min; 99/h}]"),
+        "a.yaml:2:34: a descriptor has one quota or two: remove the others, or give them descriptors of their own"
+    );
+}
+
+#[test]
+fn a_file_in_another_encoding_is_named_with_the_place() {
+    let path = std::env::temp_dir().join(format!("flowgate-latin1-{}.yaml", std::process::id()));
+    std::fs::write(&path, b"domain: a\n# caf\xe9\n").unwrap();
+    let problem = Config::read([&path]).unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    let place = (problem.line(), problem.column());
+    assert_eq!(place, (Some(2), Some(6)));
+    assert!(problem.to_string().ends_with("save the file as UTF-8"));
 }
 
 #[test]

@@ -117,6 +117,22 @@ fn json_is_that_of_envoyproxy_ratelimit() {
 }
 
 #[test]
+fn a_body_in_pieces_is_read_as_a_whole() {
+    let server = Running::new(LIMITS, |server| server);
+    let body = r#"{"limit":"users","key":"\u0061"}"#;
+    let pieces = body.chars().map(|char| format!("1\r\n{char}\r\n"));
+    let answer = server.http(&format!(
+        "POST /v1/ask HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{}0\r\n\r\n",
+        pieces.collect::<String>()
+    ));
+    assert_status(&answer, 200);
+    assert!(answer.contains(r#""remaining":2,"#), "{answer}");
+    // The key was `a`.
+    let again = server.http(&post("/v1/ask", r#"{"limit":"users","key":"a"}"#));
+    assert!(again.contains(r#""remaining":1,"#), "{again}");
+}
+
+#[test]
 fn a_wrong_request_is_told_what_is_wrong() {
     let server = Running::new(LIMITS, |server| server);
     let many = format!(
@@ -143,7 +159,20 @@ fn a_wrong_request_is_told_what_is_wrong() {
         (post("/json", &many), 400, "more than 64 descriptors"),
         (post("/json", &long), 400, "longer than 4 KiB"),
         (post("/json", &" ".repeat(70_000)), 413, "64 KiB"),
+        (
+            post(
+                "/json",
+                r#"{"domain":"api","descriptors":[{"limit":{"requestsPerUnit":1,"unit":"FORTNIGHT"}}]}"#,
+            ),
+            400,
+            "no unit `FORTNIGHT`: write one of SECOND, MINUTE, HOUR",
+        ),
         (post("/v1/ask", "{}"), 400, "missing field `limit`"),
+        (
+            post("/v1/ask", ""),
+            400,
+            r#"; write {\"limit\": \"users\", \"key\": \"alice\", \"n\": 1}"#,
+        ),
         (
             post("/v1/ask", r#"{"limit":"x"}"#),
             404,

@@ -322,6 +322,10 @@ fn the_time_of_the_client_is_kept() {
     // A message that never ends is not waited for any longer.
     let reply = client.endless(SHOULD_RATE_LIMIT, &[("grpc-timeout", "1m")], &good[..7]);
     assert_eq!(reply.status, Some(DEADLINE_EXCEEDED), "{reply:?}");
+    assert!(
+        reply.what.contains("the message has not arrived"),
+        "{reply:?}"
+    );
     let bounds = ServerBounds {
         command_time: Duration::from_millis(50),
         ..ServerBounds::default()

@@ -36,7 +36,7 @@ fn restarted(text: &str, state: &[u8]) -> Result<Bench, Problem> {
     clock.advance(Duration::from_secs(366 * 86_400));
     let config = Config::parse("test.yaml", text)?;
     let time = DecisionTime::from_epoch(&clock);
-    let limits = DecideLimits::restored(&config, &time, state)?;
+    let limits = DecideLimits::restored(&config, &time, "state", state)?;
     Ok(Bench { limits, clock })
 }
 

@@ -53,7 +53,7 @@ impl<'a> Standing<'a> {
     }
 
     /// For a rate limiter. `more` returns the time at which a number of units is available.
-    pub(super) fn of_rate(
+    pub(crate) fn of_rate(
         name: &'a str,
         snapshot: Snapshot,
         quota: Option<Quota>,

@@ -6,6 +6,13 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Refusal;
 
+/// What a server that ended has handed on.
+pub(super) struct State {
+    /// The name of its file.
+    pub(super) file: String,
+    pub(super) bytes: Vec<u8>,
+}
+
 /// Checks that the file can be written at the end, when it would be too late to say that it cannot.
 pub(super) fn check(path: &Path) -> Result<(), Refusal> {
     // The server that ends now may be writing the file, or what becomes it.
@@ -20,9 +27,12 @@ pub(super) fn check(path: &Path) -> Result<(), Refusal> {
 }
 
 /// Reads the file. `None`: there is none, because the last end was not planned, or there was no process before.
-pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, Refusal> {
+pub(super) fn read(path: &Path) -> Result<Option<State>, Refusal> {
     match fs::read(path) {
-        Ok(state) => Ok(Some(state)),
+        Ok(bytes) => Ok(Some(State {
+            file: path.display().to_string(),
+            bytes,
+        })),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(could_not("read", path, &error)),
     }

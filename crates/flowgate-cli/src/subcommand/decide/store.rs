@@ -8,6 +8,8 @@ use flowgate_fleet::{Fleet, FleetBuilder, FleetError, LocalStore};
 use tokio::time::timeout;
 
 use super::log::Log;
+use super::state::State;
+use crate::argument::count;
 use crate::argument::url::is_http;
 use crate::exit::Refusal;
 
@@ -40,7 +42,7 @@ pub(super) struct Store {
     cluster: bool,
 
     /// How many servers share the store: each admits its part while the store is away
-    #[arg(long, value_name = "N", requires = "store", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "store", value_parser = nodes)]
     nodes: Option<u32>,
 }
 
@@ -69,7 +71,7 @@ impl Store {
     }
 
     /// Begins to connect. `None` if the limits are in memory. A store in this process goes on with `state`.
-    pub(super) fn open(&self, state: Option<&[u8]>) -> Result<Option<Opened>, Refusal> {
+    pub(super) fn open(&self, state: Option<&State>) -> Result<Option<Opened>, Refusal> {
         let builder = match (&*self.store, &self.sentinel, self.cluster) {
             ([], ..) => return Ok(None),
             (sentinels, Some(primary), _) => Fleet::sentinel(sentinels, primary),
@@ -91,7 +93,7 @@ impl Store {
         Opened::new(builder, None)
     }
 
-    fn open_local(&self, state: Option<&[u8]>) -> Result<Option<Opened>, Refusal> {
+    fn open_local(&self, state: Option<&State>) -> Result<Option<Opened>, Refusal> {
         if self.nodes.is_some() {
             return Err(Refusal::usage(
                 "--nodes is for a store that several servers share: remove it, or write --store redis://HOST",
@@ -101,16 +103,22 @@ impl Store {
         store = store.capacity(RECORDS);
         if let Some(state) = state {
             let damaged = || {
-                Refusal::could_not_run(
-                    "the state: damaged, of another version, or of a server without --store local; remove it to begin with full limits",
-                )
+                Refusal::could_not_run(format!(
+                    "{}: the state is damaged, of another version, or of a server without --store local; remove it to begin with full limits",
+                    state.file
+                ))
             };
-            let text = str::from_utf8(state).map_err(|_| damaged())?;
+            let text = str::from_utf8(&state.bytes).map_err(|_| damaged())?;
             store = store.import(text).map_err(|_| damaged())?;
         }
         // No server shares it: this one has the whole of each limit.
         Opened::new(store.fleet().nodes(1), Some(store))
     }
+}
+
+fn nodes(text: &str) -> Result<u32, String> {
+    let most = u32::MAX as usize;
+    Ok(count::parse(text, most, 2)?.get() as u32)
 }
 
 fn wrong(error: FleetError) -> Refusal {

@@ -23,7 +23,7 @@ pub(super) struct Traces {
     otlp: Option<Target>,
 
     /// Add a header to what --otlp sends, 'Name: value'; repeatable
-    #[arg(long, value_name = "HEADER", value_parser = header::parse, requires = "otlp")]
+    #[arg(long, value_name = "HEADER", value_parser = header::of_collector, requires = "otlp")]
     otlp_header: Vec<(HeaderName, HeaderValue)>,
 
     /// Sample this share of the requests that name no trace of their own
