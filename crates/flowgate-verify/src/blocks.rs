@@ -231,3 +231,110 @@ pub(crate) fn open_block(record: &[Observation]) -> Option<String> {
         takes.ceil(),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Advertised;
+    use crate::ProbeOutcome::{Admitted, Failed, Refused};
+
+    const MS: u64 = 1_000_000;
+
+    /// Requests at these times in milliseconds, each decided within 1 ms.
+    fn record(seen: &[(u64, ProbeOutcome)]) -> Vec<Observation> {
+        let seen = seen.iter().map(|&(at_ms, outcome)| Observation {
+            sent_ns: at_ms * MS,
+            answered_ns: (at_ms + 1) * MS,
+            connection: 0,
+            key: 0,
+            outcome,
+            advertised: Advertised::default(),
+        });
+        seen.collect()
+    }
+
+    /// Blocks of 1 s from the first refusal. Two are admitted, the second one and the first refusal after a pause each; more
+    /// requests are refused so long after the first refusal, in milliseconds.
+    fn blocks_of_a_second() -> Vec<(u64, ProbeOutcome)> {
+        let mut all = Vec::new();
+        let mut began = 0;
+        for (pause, more) in [
+            (100, &[][..]),
+            (150, &[700, 950]),
+            (100, &[]),
+            (150, &[750, 990]),
+        ] {
+            let refused = began + 2 * pause;
+            all.extend([
+                (began, Admitted),
+                (began + pause, Admitted),
+                (refused, Refused),
+            ]);
+            all.extend(more.iter().map(|after| (refused + after, Refused)));
+            began = refused + 1_005;
+        }
+        all.extend([(began, Admitted)]);
+        all
+    }
+
+    #[test]
+    fn one_start_is_left_if_it_alone_explains_all_blocks() {
+        let seen = record(&blocks_of_a_second());
+        let found = Blocks::of(&seen).expect("a block");
+        assert_eq!(found.limit, 2);
+        let (start, (least, most)) = found.only().expect("one start");
+        assert_eq!(start, BlockStart::FirstRefusal);
+        assert!(least <= 1e9 && 1e9 <= most, "{least} {most}");
+        assert_eq!(found.missing(0), None);
+        assert_eq!(found.missing(1), Some(Missing::Silent), "three blocks");
+        let shown = block(&seen, 0, None).and_then(|shown| shown.block);
+        let shown = shown.expect("enough blocks");
+        assert_eq!(shown.counted_from, BlockStart::FirstRefusal);
+        assert!((shown.length.value - 1.0).abs() <= shown.length.plus_minus);
+        assert!(block(&seen, 1, None).is_none(), "too few blocks");
+    }
+
+    #[test]
+    fn what_does_not_forget_everything_fails_or_admits_one_is_no_block() {
+        let mut fewer = blocks_of_a_second();
+        let last = fewer.last().map_or(0, |last| last.0);
+        fewer.extend([(last + 100, Refused)]);
+        assert!(Blocks::of(&record(&fewer)).is_none(), "one instead of two");
+
+        let mut failing = blocks_of_a_second();
+        failing.extend([(last + 100, Failed)]);
+        assert!(Blocks::of(&record(&failing)).is_none());
+
+        let one = [(0, Admitted), (100, Refused), (1_000, Admitted)];
+        assert!(Blocks::of(&record(&one)).is_none());
+    }
+
+    #[test]
+    fn a_window_from_the_first_request_may_be_a_block_until_a_pause() {
+        let at_once = [
+            (0, Admitted),
+            (1, Admitted),
+            (2, Refused),
+            (990, Refused),
+            (1_003, Admitted),
+        ];
+        let found = Blocks::of(&record(&at_once)).expect("possible");
+        assert!(found.may_be_a_window() && found.only().is_none());
+        assert_eq!(open_block(&record(&at_once)), None);
+
+        let mut paused = at_once.to_vec();
+        paused.extend([(1_400, Admitted), (1_800, Refused), (2_005, Admitted)]);
+        assert!(Blocks::of(&record(&paused)).is_none(), "a window of 1 s");
+    }
+
+    #[test]
+    fn what_is_open_is_said() {
+        let seen = record(&blocks_of_a_second()[..9]);
+        let text = open_block(&seen).expect("no window");
+        assert!(
+            text.contains("once 2 requests were admitted, it admits none for 0.9"),
+            "{text}"
+        );
+        assert!(text.contains("allow more time than"), "{text}");
+    }
+}
