@@ -246,7 +246,8 @@ pub static PEERS: [Subject; 55] = [
         "slowapi_limits.py",
         r#"{"limit":"10/second;100/minute","strategy":"fixed-window"}"#,
         limit(TWO, 10.0, 10),
-    ),
+    )
+    .with("wrong-remaining"),
     python(
         "Flask-Limiter, 20/second, fixed-window",
         "flask_limiter_limits.py",

@@ -161,14 +161,17 @@ pub(crate) fn identify<S: ProbeSubject>(
         found.trouble = Some("under load it stopped to admit anything".to_owned());
         let second = second(inquiry, &places, burst, dry)?;
         let is_open = matches!(second, Second::Excluded { .. } | Second::Open);
+        // One window that counts all requests has fewer numbers than two limits or a block.
+        let may_count = is_open || matches!(second, Second::Two(_));
+        if may_count && counts_all(inquiry.record(), burst, rate, &mut found) {
+            found.defects.push(collapse_at(rate));
+            return Ok(found);
+        }
         if let Some(open) = open_block(inquiry.record()).filter(|_| is_open) {
             found.trouble = Some(open);
             return Ok(found);
         }
         match second {
-            // One window that counts all requests has fewer numbers than two limits.
-            Second::Two(_) | Second::Open
-                if counts_all(inquiry.record(), burst, rate, &mut found) => {}
             Second::Two(two) => {
                 (found.two, found.trouble) = (Some(two), None);
             }
@@ -179,13 +182,8 @@ pub(crate) fn identify<S: ProbeSubject>(
                 found.trouble = Some(no_more(inquiry.record(), seconds, SECOND_OR_BAN));
             }
             Second::Excluded { soon: true } => {
-                found.shown = counting(inquiry.record(), burst, rate);
                 found.trouble = Some(RETRIES.to_owned());
-                found.defects.push(Defect::Collapse {
-                    offered: 3.0 * rate * 1e9,
-                    admitted: 0.0,
-                    of: rate * 1e9,
-                });
+                found.defects.push(collapse_at(rate));
             }
             Second::Excluded { soon: false } => found.defects.push(ban(&inquiry.record()[..dry])),
             Second::Open => {
@@ -463,6 +461,15 @@ fn no_more(record: &[Observation], seconds: f64, what: &str) -> String {
         four_digits(seconds),
         (3.0 * (took + seconds)).ceil(),
     )
+}
+
+/// Nothing was admitted of a stream of more than `rate` per nanosecond.
+fn collapse_at(rate: f64) -> Defect {
+    Defect::Collapse {
+        offered: 3.0 * rate * 1e9,
+        admitted: 0.0,
+        of: rate * 1e9,
+    }
 }
 
 /// Nothing was admitted after this many refusals.
