@@ -26,6 +26,7 @@ use tokio::sync::oneshot;
 
 use crate::argument::{count, duration};
 use crate::exit::{Exit, Refusal, exit_codes, print};
+use crate::watch::Canvas;
 use crate::{descriptors, interrupt};
 use log::{Format, Level, Log};
 use reloads::{Certificate, Reloads};
@@ -321,8 +322,8 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
             log.say(&format!(
                 "listening: {doors}; {what}; Ctrl-C ends the server"
             ));
-            if let Log::View(last) = log {
-                tokio::spawn(view::show(viewer, doors, last));
+            if arguments.watch {
+                tokio::spawn(view::show(viewer, doors, log));
             }
             server.run(async { drop(told.await) }).await
         })
@@ -341,7 +342,8 @@ impl Decide {
     /// Returns where lines go, and installs what writes JSON.
     fn log(&self) -> Log {
         match self.log {
-            _ if self.watch => Log::View(Arc::default()),
+            // Elsewhere, there is room for all lines.
+            _ if self.watch && Canvas::new().is_some() => Log::View(Arc::default()),
             Format::Text => Log::Text,
             Format::Json => Log::json(self.log_level),
         }

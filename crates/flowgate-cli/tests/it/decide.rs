@@ -584,6 +584,26 @@ fn c1_programs_lease_from_a_server() {
     assert!(answer.starts_with("*5\r\n:1\r\n"), "{answer}");
 }
 
+/// Off a terminal, the numbers are lines of their own, and hide no other line.
+#[cfg(unix)]
+#[test]
+fn numbers_are_a_line_each_second_beside_the_lines_of_the_log() {
+    let file = Limits::new("watch", GOOD);
+    let doors = "--watch --rls 0 --http 0 --resp 0 --admin 0";
+    let mut command = flowgate(&["decide", file.path()]);
+    command.args(doors.split(' ')).stdout(Stdio::piped());
+    let mut server = Server::of(command);
+    let numbers = server.process.0.stdout.take().unwrap();
+    let mut numbers = BufReader::new(numbers).lines().map_while(Result::ok);
+    assert!(server.ask().starts_with("*5\r\n:0\r\n"));
+    let line = numbers.next().expect("a line");
+    assert!(line.contains(" connections: admitted "), "{line}");
+    fs::write(&file.0, "domain: [").unwrap();
+    crate::support::signal(server.process.0.id(), "-HUP");
+    let line = server.line();
+    assert!(line.ends_with("; the limits stay as they are"), "{line}");
+}
+
 #[test]
 fn a_store_that_cannot_be_used_is_told_in_one_line() {
     let file = Limits::new("no-store", GOOD);

@@ -1,12 +1,13 @@
 //! `--watch`: limits, rates and refusals once per second.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use console::measure_text_width;
 use flowgate_server::{DecideView, DecideViewer, RuleCounts, RuleView};
 use tokio::time::sleep;
 
+use super::log::Log;
 use crate::exit::print;
 use crate::figure::{rate, span};
 use crate::watch::Canvas;
@@ -17,9 +18,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const WIDEST: usize = 32;
 
 /// Shows a server until its task is dropped: on a terminal a view, elsewhere a line per second.
-pub(super) async fn show(viewer: DecideViewer, doors: String, last: Arc<Mutex<String>>) {
+pub(super) async fn show(viewer: DecideViewer, doors: String, log: Log) {
     let begin = Instant::now();
-    let mut canvas = Canvas::new();
+    let mut drawn = match &log {
+        Log::View(last) => Canvas::new().map(|canvas| (canvas, last)),
+        _ => None,
+    };
     let mut before = viewer.view();
     let mut looked = begin;
     loop {
@@ -31,8 +35,8 @@ pub(super) async fn show(viewer: DecideViewer, doors: String, last: Arc<Mutex<St
             before: &before,
             view: &view,
         };
-        match &mut canvas {
-            Some(canvas) => {
+        match &mut drawn {
+            Some((canvas, last)) => {
                 let mut lines = sight.lines(&doors);
                 lines.push(last.lock().unwrap_or_else(PoisonError::into_inner).clone());
                 canvas.show(lines);
