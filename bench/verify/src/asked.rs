@@ -19,7 +19,7 @@ pub struct Outcome {
     pub kind: String,
     /// Others that explain the answers as well.
     pub or: Vec<String>,
-    /// Per second; of a block its length in seconds.
+    /// Per second; of two limits the first one's; of a block its length in seconds.
     pub rate: Option<f64>,
     /// How far off it may be, as reported.
     pub rate_plus_minus: Option<f64>,
@@ -64,6 +64,13 @@ impl Outcome {
         let block = &detected["block"];
         let sort = block["counted_from"].as_str();
         let word = kind(&detected["kind"])?;
+        // Of two limits, the first one's.
+        let places = [detected, &detected["limits"][0]];
+        let number = |name: &str, part: &str| {
+            let of_block = block["length"][part].as_f64();
+            let found = places.iter().find_map(|place| place[name][part].as_f64());
+            found.or(of_block.filter(|_| name == "rate"))
+        };
         Some(Outcome {
             kind: sort.map_or(word.clone(), |sort| format!("{word} {sort}")),
             or: detected["alternatives"]
@@ -71,13 +78,9 @@ impl Outcome {
                 .iter()
                 .map(kind)
                 .collect::<Option<_>>()?,
-            rate: [&detected["rate"], &block["length"]]
-                .iter()
-                .find_map(|number| number["value"].as_f64()),
-            rate_plus_minus: [&detected["rate"], &block["length"]]
-                .iter()
-                .find_map(|number| number["plus_minus"].as_f64()),
-            burst: detected["burst"]["value"].as_f64(),
+            rate: number("rate", "value"),
+            rate_plus_minus: number("rate", "plus_minus"),
+            burst: number("burst", "value"),
             faults: found["defects"].as_array()?.clone(),
             requests: found["requests"].as_u64()?,
             seconds: found["seconds"].as_f64()?,

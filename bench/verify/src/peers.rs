@@ -267,7 +267,8 @@ pub static PEERS: [Subject; 55] = [
         "flask_limiter_limits.py",
         r#"{"limit":"100/second","strategy":"sliding-window-counter"}"#,
         limit(COUNTER, 100.0, 100),
-    ),
+    )
+    .with("early-retry-after"),
     python(
         "Flask-Limiter, 5/second;20/10 second, fixed-window",
         "flask_limiter_limits.py",

@@ -1,18 +1,41 @@
 //! The limit and the length of a window in which refused requests count, too.
 
 use crate::models::{Asked, Counting};
-use crate::plateau::Plateau;
+use crate::plateau::{Plateau, as_good_as};
 use crate::{DetectedAlgorithm, DetectedKind, Estimate, Observation, ProbeOutcome};
 
-/// Lengths are tried from this fraction of the estimate to this multiple.
+/// Lengths are tried from this fraction of the estimate to this multiple, each longer by the same share.
 const AROUND: f64 = 6.0;
 const STEPS: usize = 600;
 
+/// Number of these lengths about which others are tried, and how many.
+const NEAR: usize = 12;
+const CLOSER: usize = 40;
+
 /// Share of the responses that may be unexplained: none of a few.
-const MARGIN_SHARE: f64 = 0.002;
+const MARGIN_SHARE: f64 = 0.0025;
+
+/// Limits from so many less than the burst to so many more are tried.
+const LESS: i32 = -2;
+const MORE: i32 = 8;
 
 /// Number of requests that show such a window.
 const FEWEST: usize = 100;
+
+/// Returns the lengths with the lowest score. It is low only close to the true length, and elsewhere by chance.
+fn lengths(guess: f64, score: impl Fn(f64) -> u64) -> Plateau {
+    let step = AROUND.powf(2.0 / STEPS as f64);
+    let mut rough: Vec<(u64, f64)> = (0..=STEPS)
+        .map(|index| guess / AROUND * step.powf(index as f64))
+        .map(|length| (score(length), length))
+        .collect();
+    rough.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let near = rough.iter().take(NEAR);
+    let found = near.map(|(_, length)| Plateau::find(length / step, length * step, CLOSER, &score));
+    found
+        .min_by(Plateau::order)
+        .unwrap_or_else(|| Plateau::find(guess / AROUND, guess * AROUND, STEPS, &score))
+}
 
 /// Returns the window that explains the record if refused requests count. `burst` is the number of requests that were
 /// admitted first, and `rate` per nanosecond is known within a factor of a few.
@@ -26,18 +49,24 @@ pub(crate) fn counting(record: &[Observation], burst: f64, rate: f64) -> Option<
     }
     let asked = Asked::of(record);
     let guess = burst / rate;
-    let limits = (-2_i32..=2).map(|more| burst + f64::from(more));
-    let tried = limits.filter(|limit| *limit >= 1.0).map(|limit| {
+    // Requests before the burst count, too, and concurrent ones may be decided in another order.
+    let limits = LESS..=MORE;
+    let limits = limits.map(|more| burst + f64::from(more));
+    let limits = limits.filter(|limit| *limit >= 1.0);
+    let tried = limits.map(|limit| {
         let score = |window: f64| Counting { limit, window }.unexplained(&asked);
-        let plateau = Plateau::find(guess / AROUND, guess * AROUND, STEPS, score);
+        let plateau = lengths(guess, score);
         (limit, plateau.widened(plateau.score, score))
     });
     let tried: Vec<(f64, Plateau)> = tried.collect();
     let (limit, best) = *tried.iter().min_by(|a, b| a.1.order(&b.1))?;
-    if best.score > (record.len() as f64 * MARGIN_SHARE) as u64 {
+    let of = record.len() as u64;
+    let margin = (of as f64 * MARGIN_SHARE) as u64;
+    if best.score > margin {
         return None;
     }
-    let as_good = tried.iter().filter(|(_, other)| other.score == best.score);
+    let most = as_good_as(best.score, of).max(margin);
+    let as_good = tried.iter().filter(|(_, other)| other.score <= most);
     let off = as_good
         .map(|(other, _)| (other - limit).abs())
         .fold(0.0, f64::max);

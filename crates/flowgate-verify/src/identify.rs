@@ -19,6 +19,7 @@ use crate::phases::{
     Comeback, Ends, Found, blocks, burst, burst_again, collapse, comeback, delays, queue, refill,
     rest, saturate, shape, steady,
 };
+use crate::plateau::as_good_as;
 use crate::second::{Places, Second, TwoFits, second, two_limits};
 use crate::text::four_digits;
 use crate::{
@@ -248,6 +249,16 @@ pub(crate) fn identify<S: ProbeSubject>(
         if found.two.is_none() && found.trouble.is_none() {
             found.trouble = open_block(inquiry.record());
         }
+    }
+    let unexplained = found.fits.first().map_or(0, |best| best.unexplained);
+    if found.two.is_none() && found.shown.is_none() {
+        // With few refusals, it looks like other windows.
+        let shown = counting(inquiry.record(), burst, rate);
+        let most = as_good_as(unexplained, inquiry.record().len() as u64);
+        found.shown = shown.filter(|shown| shown.answers - shown.consistent <= most);
+    }
+    if found.shown.is_some() {
+        found.fits.clear();
     }
     if found.two.is_none() {
         found.defects.extend(collapsed);

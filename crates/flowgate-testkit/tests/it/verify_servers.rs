@@ -168,22 +168,34 @@ fn c1_a_burst_pool_beside_a_window_is_not_called_a_ban() {
 #[test]
 fn refused_requests_that_count_are_a_kind() {
     let mut wrong = Vec::new();
-    for seed in 0..4 {
+    for (seed, (limit, seconds)) in [
+        (0, (30, 2)),
+        (1, (30, 2)),
+        (2, (30, 2)),
+        (3, (100, 5)),
+        (4, (100, 5)),
+        (5, (100, 10)),
+        (6, (100, 10)),
+    ] {
         let mut asked = VecDeque::new();
         let findings = look_at(&within(60), seed, |question| {
-            let since = question.at_ns.saturating_sub(2 * SECOND);
+            let since = question.at_ns.saturating_sub(seconds * SECOND);
             while asked.front().is_some_and(|at_ns| *at_ns <= since) {
                 asked.pop_front();
             }
             asked.push_back(question.at_ns);
-            (asked.len() <= 30).into()
+            (asked.len() <= limit).into()
         });
         let detected = &findings.detected;
         let is_right = detected.kind == DetectedKind::CountsRefused
-            && detected.burst.is_some_and(|burst| holds(burst, 30.0))
-            && detected.window.is_some_and(|window| holds(window, 2.0));
+            && detected
+                .burst
+                .is_some_and(|burst| holds(burst, limit as f64))
+            && detected
+                .window
+                .is_some_and(|window| holds(window, seconds as f64));
         if !is_right {
-            wrong.push(format!("{seed}: {findings}"));
+            wrong.push(format!("{limit} in {seconds} s, {seed}: {findings}"));
         }
     }
     assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
