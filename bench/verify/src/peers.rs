@@ -15,7 +15,7 @@ const DELAYS: &str = "delays";
 const BLOCK_FIRST: &str = "blocks-after-limit first-refusal";
 const BLOCK_LAST: &str = "blocks-after-limit last-refusal";
 
-/// Expects so many per second, and so many at once; of a block its seconds, and the limit.
+/// Expects this rate per second and this burst; of a block, its length in seconds and its limit.
 const fn limit(kind: &'static str, rate: f64, burst: u32) -> Expected {
     Expected {
         kind,

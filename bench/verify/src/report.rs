@@ -31,7 +31,7 @@ pub struct Row {
     pub worst_burst_error: Option<f64>,
     pub rate_right: usize,
     pub burst_right: usize,
-    /// Repetitions that detected a rate, and of those the ones whose uncertainty holds the true one.
+    /// Repetitions that detected a rate, and those whose uncertainty holds the true one.
     pub rates: usize,
     pub rates_inside: usize,
     /// Repetitions that name another kind, and this one not even as an alternative.

@@ -15,7 +15,7 @@ const CLOSER: usize = 40;
 /// Share of the responses that may be unexplained: none of a few.
 const MARGIN_SHARE: f64 = 0.0025;
 
-/// Limits from so many less than the burst to so many more are tried.
+/// The limits that are tried, relative to the burst.
 const LESS: i32 = -2;
 const MORE: i32 = 8;
 

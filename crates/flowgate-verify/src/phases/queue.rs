@@ -17,7 +17,7 @@ const EVEN: f64 = 0.2;
 /// Number of responses that determine the rate.
 const ANSWERS: u64 = 120;
 
-/// Number of requests over one connection, one after the other, that are to wait as long as many at once do.
+/// Number of requests over one connection, one after the other, that must wait as long as concurrent ones.
 const IN_A_ROW: u64 = 12;
 
 /// Share of the remaining time that the measurement may use.
