@@ -39,6 +39,11 @@ impl Told {
         })
     }
 
+    /// Returns the limit that most responses advertise.
+    pub(crate) fn limit(&self) -> f64 {
+        self.limit as f64
+    }
+
     /// Returns the burst and the rate per nanosecond, if the responses advertise both.
     pub(crate) fn numbers(&self) -> Option<(f64, f64)> {
         let (limit, window) = (self.limit as f64, self.window? * 1e9);

@@ -106,16 +106,23 @@ impl Fit {
     /// Returns whether no other algorithm needs to be tried: it explains a long record of responses that are short enough, and
     /// has the numbers that are expected or advertised, if there are any.
     fn is_clear(&self, evidence: &Evidence, hints: &Hints) -> bool {
-        let is_sharp = evidence.blur() * self.rate.value / 1e9 < VAGUE;
+        let is_sharp = !self.is_vague(evidence);
         evidence.len() > LONG && self.explains_all() && is_sharp && self.is_like(hints.numbers)
     }
 
+    /// Returns whether the responses take so long that wrong algorithms explain them, too.
+    pub(crate) fn is_vague(&self, evidence: &Evidence) -> bool {
+        evidence.blur() * self.rate.value / 1e9 >= VAGUE
+    }
+
+    /// Returns whether this is the burst, within its uncertainty.
+    pub(crate) fn has_burst(&self, burst: f64) -> bool {
+        is_near(self.burst, burst, 1.0)
+    }
+
     fn is_like(&self, numbers: Option<(f64, f64)>) -> bool {
-        let is_near = |estimate: Estimate, number: f64, more: f64| {
-            (estimate.value - number).abs() <= estimate.plus_minus + LIKE * number + more
-        };
         numbers.is_none_or(|(burst, rate)| {
-            is_near(self.burst, burst, 1.0) && is_near(self.rate, 1e9 * rate, 0.0)
+            self.has_burst(burst) && is_near(self.rate, 1e9 * rate, 0.0)
         })
     }
 
@@ -153,6 +160,10 @@ impl Fit {
             }),
         }
     }
+}
+
+fn is_near(estimate: Estimate, number: f64, more: f64) -> bool {
+    (estimate.value - number).abs() <= estimate.plus_minus + LIKE * number + more
 }
 
 /// An algorithm after a rough search.

@@ -260,10 +260,33 @@ pub(crate) fn identify<S: ProbeSubject>(
     if found.shown.is_some() {
         found.fits.clear();
     }
+    if let Some(why) = contradicts_slowly(inquiry.record(), &found) {
+        (found.two, found.shown) = (None, Some(unknown(inquiry.record())));
+        found.fits.clear();
+        found.trouble = Some(why);
+        return Ok(found);
+    }
     if found.two.is_none() {
         found.defects.extend(collapsed);
     }
     Ok(found)
+}
+
+/// Returns why nothing is detected if slow responses show another limit than they advertise: a wrong algorithm may explain them.
+fn contradicts_slowly(record: &[Observation], found: &Identified) -> Option<String> {
+    let told = Told::of(record)?.limit();
+    let fits: Vec<&Fit> = match &found.two {
+        Some(two) => two.fast.iter().take(1).chain(two.slow.first()).collect(),
+        None => found.fits.iter().take(1).collect(),
+    };
+    let evidence = Evidence::of(record);
+    let is_vague = fits.iter().any(|fit| fit.is_vague(&evidence));
+    (is_vague && !fits.iter().any(|fit| fit.has_burst(told))).then(|| {
+        format!(
+            "the responses advertise a limit of {told}, and take too long, {} ms, to show whether that is true",
+            four_digits(evidence.blur() / 1e6)
+        )
+    })
 }
 
 /// Finds out how requests are delayed that are late although they are alone.
@@ -490,5 +513,52 @@ fn ban(record: &[Observation]) -> Defect {
         .rposition(|seen| seen.outcome == ProbeOutcome::Admitted);
     Defect::Ban {
         after_refusals: count(&record[..last.unwrap_or(0)], ProbeOutcome::Refused),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Advertised;
+    use crate::models::{Bucket, Model};
+
+    /// Responses that take so many milliseconds and advertise a limit of 50.
+    fn record(took_ms: u64) -> Vec<Observation> {
+        let seen = |index: u64| Observation {
+            sent_ns: index * 20_000_000,
+            answered_ns: index * 20_000_000 + took_ms * 1_000_000,
+            connection: 0,
+            key: 0,
+            outcome: ProbeOutcome::Admitted,
+            advertised: Advertised {
+                limit: Some(50),
+                ..Advertised::default()
+            },
+        };
+        (0..400).map(seen).collect()
+    }
+
+    fn found(burst: f64) -> Identified {
+        let interval = 1e9 / 50.0;
+        Identified {
+            fits: vec![Fit::exactly(Model::Bucket(Bucket { interval, burst }))],
+            clock: Clock::EXACT,
+            steady: Vec::new(),
+            defects: Vec::new(),
+            trouble: None,
+            shown: None,
+            two: None,
+        }
+    }
+
+    #[test]
+    fn slow_responses_do_not_contradict_the_limit_that_they_advertise() {
+        let why = contradicts_slowly(&record(16), &found(41.0)).expect("it is doubtful");
+        assert!(
+            why.contains("advertise a limit of 50") && why.contains("16.00 ms"),
+            "{why}"
+        );
+        assert_eq!(contradicts_slowly(&record(16), &found(50.0)), None);
+        assert_eq!(contradicts_slowly(&record(1), &found(41.0)), None);
     }
 }
