@@ -61,7 +61,7 @@ impl Fit {
             model,
             unexplained: 0,
             of: 0,
-            rate: exactly(model.rate() * 1e9),
+            rate: exactly(model.rate()),
             burst: exactly(model.burst()),
             window: model.window().map(|window| exactly(window / 1e9)),
         }
