@@ -522,7 +522,7 @@ mod tests {
     use crate::Advertised;
     use crate::models::{Bucket, Model};
 
-    /// Responses that take so many milliseconds and advertise a limit of 50.
+    /// Responses that take `took_ms` milliseconds and advertise a limit of 50.
     fn record(took_ms: u64) -> Vec<Observation> {
         let seen = |index: u64| Observation {
             sent_ns: index * 20_000_000,
