@@ -268,6 +268,31 @@ fn a_queue_is_known_by_answers_that_come_one_after_the_other() {
     );
 }
 
+#[test]
+fn a_queue_that_is_too_slow_to_be_measured_for_long_is_known_too() {
+    // One is admitted immediately, 20 wait, one every 0.75 s.
+    let (interval_ns, waiting) = (750_000_000, 20);
+    let mut next_ns = 0;
+    let findings = investigate("queue 80/min burst 21", |question| {
+        let turn_ns: u64 = question.at_ns.max(next_ns);
+        let admits = turn_ns - question.at_ns <= waiting * interval_ns;
+        if admits {
+            next_ns = turn_ns + interval_ns;
+        }
+        Answer {
+            held: Duration::from_nanos(if admits { turn_ns - question.at_ns } else { 0 }),
+            ..admits.into()
+        }
+    });
+    assert_eq!(
+        findings.detected.kind,
+        DetectedKind::LeakyQueue,
+        "{findings}"
+    );
+    let rate = findings.detected.rate.expect("a rate");
+    assert!((rate.value - 80.0 / 60.0).abs() < 0.03, "{findings}");
+}
+
 /// Refuses everything after 60 refusals: for a time, or forever.
 fn banning(for_ns: u64) -> impl FnMut(Question) -> Answer {
     let mut decide = bucket("100/s burst 20");
