@@ -156,7 +156,7 @@ impl Drop for Nginx {
 }
 
 /// Bound and closed again: free for now.
-fn free_port() -> Result<u16, String> {
+pub fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
     let address = address.map_err(|error| format!("no port of 127.0.0.1 is free: {error}"))?;

@@ -1,8 +1,8 @@
 //! Servers with limiters of others, in other languages: `../peers`, as `../setup.sh` installs them.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
+use crate::nginx::free_port;
 use crate::served::Served;
 
 /// Where `setup.sh` installs them.
@@ -97,12 +97,4 @@ impl Peer {
             }
         }
     }
-}
-
-fn free_port() -> Result<u16, String> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address
-        .map(|address| address.port())
-        .map_err(|error| format!("no free port: {error}"))
 }

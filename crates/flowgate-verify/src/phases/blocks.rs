@@ -190,10 +190,7 @@ fn steadily<S: ProbeSubject>(
     known: &Blocks,
     until_ns: u64,
 ) -> Result<Option<f64>, S::Error> {
-    let most = known
-        .possible()
-        .map(|(_, (_, most))| most)
-        .fold(0.0, f64::max);
+    let (_, most) = known.range();
     let apart = APART * most / known.limit as f64;
     let at = inquiry.now_ns() as f64;
     let times: Vec<f64> = (1..=known.limit + 1)
