@@ -29,6 +29,8 @@ pub struct Plan {
 pub struct Samples {
     /// ns per operation as one thread sees it, by round.
     pub ns_per_op: Vec<f64>,
+    /// The operations of the slowest thread, of an equal share, by round.
+    pub slowest_share: Vec<f64>,
     pub operations: u64,
     pub admitted: u64,
 }
@@ -66,6 +68,10 @@ pub fn measure(cases: &[Case], plan: Plan, cores: &[CoreId]) -> Vec<Samples> {
             let samples = &mut samples[index];
             let ops_per_ns: f64 = laps.iter().map(Lap::ops_per_ns).sum();
             samples.ns_per_op.push(plan.threads as f64 / ops_per_ns);
+            let all = laps.iter().map(|lap| lap.operations);
+            let slowest = all.clone().min().unwrap_or_default() * plan.threads as u64;
+            let share = slowest as f64 / all.sum::<u64>() as f64;
+            samples.slowest_share.push(share);
             samples.operations += laps.iter().map(|lap| lap.operations).sum::<u64>();
             samples.admitted += laps.iter().map(|lap| lap.admitted).sum::<u64>();
         }

@@ -45,6 +45,8 @@ pub struct Row {
     pub ns_per_op: Spread,
     /// Ratio to the baseline of the same traffic, round by round; `None` for a clock.
     pub ratio: Option<Spread>,
+    /// The median of what the slowest thread did, of an equal share.
+    pub slowest_share: f64,
     pub admitted_share: f64,
     pub allocations_per_op: f64,
     pub bytes: Option<Bytes>,
@@ -94,6 +96,7 @@ pub fn rows(
                 threads: plan.threads,
                 ns_per_op: Spread::of(&samples.ns_per_op)?,
                 ratio: baseline(case.traffic).and_then(|base| ratio(&samples.ns_per_op, base)),
+                slowest_share: Spread::of(&samples.slowest_share)?.p50,
                 admitted_share: samples.admitted as f64 / samples.operations as f64,
                 allocations_per_op,
                 bytes: case.bytes,
@@ -120,8 +123,15 @@ pub fn tables(section: &Section, rows: &[Row]) -> String {
             let _ = writeln!(text, "\n{}: {}", threads(row.threads), row.traffic.title());
             let _ = writeln!(
                 text,
-                "  {:<25} {:>12} {:>16} {:>9} {:>18} {:>10} {:>10}",
-                "", section.column, "p10..p90", "ns/op", "p10..p90", "admitted", "allocs/op"
+                "  {:<25} {:>12} {:>16} {:>9} {:>18} {:>10} {:>10}{}",
+                "",
+                section.column,
+                "p10..p90",
+                "ns/op",
+                "p10..p90",
+                "admitted",
+                "allocs/op",
+                if row.threads > 1 { "    slowest" } else { "" },
             );
         }
         let (ratio, ratio_range) = match row.ratio {
@@ -132,13 +142,17 @@ pub fn tables(section: &Section, rows: &[Row]) -> String {
             None => ("-".to_owned(), "-".to_owned()),
         };
         let ns = row.ns_per_op;
+        let slowest = match row.threads {
+            1 => String::new(),
+            _ => format!("{:>9.0} %", 100.0 * row.slowest_share),
+        };
         let admitted = match row.traffic.admitted_share() {
             Some(_) => format!("{:.1} %", 100.0 * row.admitted_share),
             None => "-".to_owned(),
         };
         let _ = writeln!(
             text,
-            "  {:<28} {ratio:>9} {ratio_range:>16} {:>9.2} {:>18} {admitted:>10} {:>10}{}",
+            "  {:<28} {ratio:>9} {ratio_range:>16} {:>9.2} {:>18} {admitted:>10} {:>10}{slowest}{}",
             row.subject,
             ns.p50,
             format!("{:.2}..{:.2}", ns.p10, ns.p90),
@@ -293,6 +307,7 @@ mod tests {
             .iter()
             .map(|&(_, admitted, ns_per_op)| Samples {
                 ns_per_op: ns_per_op.to_vec(),
+                slowest_share: vec![1.0; ns_per_op.len()],
                 operations: 4,
                 admitted,
             })

@@ -15,6 +15,7 @@ use super::rule::Rule;
 use super::table::Who;
 use crate::algorithm::token_bucket;
 use crate::primitive::Ordering;
+use crate::primitive::backoff;
 use crate::primitive::versioned::Version;
 use crate::verdict::Denied;
 
@@ -141,7 +142,7 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
                 Err(denied) => return Err(denied),
                 // Only the state changes.
                 Ok(next) if slot.swap(Entry(slot.entry.0 - state + next)) => return Ok(()),
-                Ok(_) => {}
+                Ok(_) => backoff::pause(0, now_ns),
             }
         }
         self.take_slowly(who, now_ns, n)

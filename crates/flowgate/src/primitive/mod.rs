@@ -10,9 +10,10 @@
 //! - `--cfg flowgate_tsan`: the lock and the once-cell are types that ThreadSanitizer can observe. The standard ones are not
 //!   instrumented.
 //!
-//! Two modules build on these types: parameters that change while other threads read them ([`versioned`]), and the number of a
-//! thread ([`thread_number`]).
+//! Three modules belong to these types: parameters that change while other threads read them ([`versioned`]), the number of a
+//! thread ([`thread_number`]), and the pause after a lost swap ([`backoff`]).
 
+pub(crate) mod backoff;
 #[cfg(all(test, flowgate_loom))]
 mod model;
 // Used by the clock over the time stamp counter, which loom does not explore, and by the models.

@@ -1,5 +1,6 @@
 //! The word: how many slots there are, how many are in use, and whether there are waiters. A slot is the place of one permit.
 
+use crate::primitive::backoff;
 use crate::primitive::{AtomicU64, Ordering, const_unless_loom};
 use crate::queue::{HOLD, WAITING};
 use crate::verdict::Denied;
@@ -53,23 +54,43 @@ impl Slots {
     #[inline(always)]
     pub(super) fn take(&self, n: u64, bar: u64) -> Result<(), View> {
         // A refusal shows nothing of what others did, and a stale view is not swapped.
-        let mut seen = View(self.word.load(Ordering::Relaxed));
+        let seen = View(self.word.load(Ordering::Relaxed));
+        if seen.0 & bar != 0 || n > seen.free() {
+            return Err(seen);
+        }
+        match self.try_take(seen, n) {
+            true => Ok(()),
+            false => self.take_among_others(n, bar),
+        }
+    }
+
+    /// [`take`](Self::take), after another thread came first.
+    #[cold]
+    #[inline(never)]
+    fn take_among_others(&self, n: u64, bar: u64) -> Result<(), View> {
+        let mut lost = 0;
         loop {
+            backoff::pause(lost, 0);
+            let seen = View(self.word.load(Ordering::Relaxed));
             if seen.0 & bar != 0 || n > seen.free() {
                 return Err(seen);
             }
-            match self.word.compare_exchange_weak(
-                seen.0,
-                // Fits: no more than are free.
-                seen.0 + (n << IN_FLIGHT_SHIFT),
-                // Acquires what `give_back` releases.
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Ok(()),
-                Err(current) => seen = View(current),
+            if self.try_take(seen, n) {
+                return Ok(());
             }
+            lost += 1;
         }
+    }
+
+    /// Takes `n` slots, of which `seen` has enough, if no other thread has come first.
+    #[inline(always)]
+    fn try_take(&self, seen: View, n: u64) -> bool {
+        let taken = seen.0 + (n << IN_FLIGHT_SHIFT);
+        // Acquires what `give_back` releases.
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.word
+            .compare_exchange_weak(seen.0, taken, success, failure)
+            .is_ok()
     }
 
     /// Gives back `n` slots that were taken, and returns whether there are waiters.

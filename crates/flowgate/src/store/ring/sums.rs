@@ -2,6 +2,7 @@
 
 use super::Ring;
 use crate::algorithm::sliding_window::{History, Sum, Window};
+use crate::primitive::backoff;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::quota::{Quota, QuotaError};
 use crate::verdict::{Denied, Verdict};
@@ -112,6 +113,7 @@ pub(crate) trait Sums {
                     if self.append(&view, n) {
                         return Ok(());
                     }
+                    backoff::pause(0, now_ns);
                     continue;
                 }
                 let next = self.sum_seen(&view, hint.wrapping_add(1));
@@ -123,6 +125,7 @@ pub(crate) trait Sums {
             if let Some(told) = self.take_slowly(view, now_ns, n) {
                 return told;
             }
+            backoff::pause(0, now_ns);
         }
     }
 

@@ -68,6 +68,7 @@ pub(crate) use rule::{FixedWindow, Rule, TokenBucket};
 use shared::Stripes;
 pub(crate) use shared::{Centre, Stripe};
 
+use crate::primitive::backoff;
 use crate::primitive::{AtomicU64, AtomicU128, Lazy, Ordering, const_unless_loom};
 use crate::verdict::{Denied, Verdict};
 use alloc::boxed::Box;
@@ -247,38 +248,33 @@ impl<R: Rule> Word<R> {
         match terms.take::<R>(word) {
             None => self.take_slowly(now_ns, units, door),
             Some(Err(missing)) => Err(terms.denied(missing)),
-            Some(Ok(state)) => match self.put(word, state | terms.flags) {
-                Ok(()) => Ok(()),
-                Err(word) => self.take_among_others(word, now_ns, cost, units, door),
-            },
+            Some(Ok(state)) if self.put(word, state | terms.flags) => Ok(()),
+            Some(Ok(_)) => self.take_among_others(now_ns, cost, units, door),
         }
     }
 
-    /// [`take`](Self::take), after another thread came first and left `word`.
+    /// [`take`](Self::take), after another thread came first.
     #[cold]
     #[inline(never)]
     fn take_among_others(
         &self,
-        mut word: u64,
         now_ns: u64,
         cost: impl Fn(&hot::Version) -> Option<u64>,
         units: impl Fn(&Parameters) -> u64,
         door: impl Fn() -> Verdict,
     ) -> Verdict {
+        let mut lost = 0;
         loop {
+            backoff::pause(lost, now_ns);
+            let word = self.narrow.load(Ordering::Acquire);
             let Some(terms) = self.terms(word, now_ns, &cost) else {
                 return self.take_slowly(now_ns, units, door);
             };
-            // The terms are not loaded again from a cache line that other threads are writing.
-            while word & Narrow::FLAGS == terms.flags {
-                match terms.take::<R>(word) {
-                    None => return self.take_slowly(now_ns, units, door),
-                    Some(Err(missing)) => return Err(terms.denied(missing)),
-                    Some(Ok(state)) => match self.put(word, state | terms.flags) {
-                        Ok(()) => return Ok(()),
-                        Err(current) => word = current,
-                    },
-                }
+            match terms.take::<R>(word) {
+                None => return self.take_slowly(now_ns, units, door),
+                Some(Err(missing)) => return Err(terms.denied(missing)),
+                Some(Ok(state)) if self.put(word, state | terms.flags) => return Ok(()),
+                Some(Ok(_)) => lost += 1,
             }
         }
     }
@@ -313,12 +309,12 @@ impl<R: Rule> Word<R> {
         })
     }
 
-    /// Replaces `word` by `new`. Returns the present word as an error, if that is another.
+    /// Replaces `word` by `new`, if no other thread has come first.
     #[inline(always)]
-    fn put(&self, word: u64, new: u64) -> Result<(), u64> {
+    fn put(&self, word: u64, new: u64) -> bool {
         self.narrow
-            .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Acquire)
-            .map(|_| ())
+            .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 
     // `inline`, so that each program compiles its own: called across crates, it takes 13 instructions more. `cold` keeps it
@@ -767,7 +763,7 @@ impl Word<TokenBucket> {
         let n = n.min(level.checked_div(terms.cost)?);
         if n > 0 {
             let next = tat.max(terms.now) + n * terms.cost;
-            self.put(word, next | terms.flags).ok()?;
+            self.put(word, next | terms.flags).then_some(())?;
         }
         Some(n)
     }
@@ -791,7 +787,7 @@ impl Word<TokenBucket> {
             return false;
         };
         match terms.take::<TokenBucket>(word) {
-            Some(Ok(state)) => self.put(word, state | terms.flags).is_ok(),
+            Some(Ok(state)) => self.put(word, state | terms.flags),
             _ => false,
         }
     }
