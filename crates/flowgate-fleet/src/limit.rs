@@ -5,7 +5,7 @@ use crate::record::Record;
 use crate::strict::{Asked, Strict};
 use crate::timer::Patience;
 use crate::view::{FleetBound, FleetStanding, FleetView};
-use crate::{FleetError, FleetLeased};
+use crate::{CutOff, FleetError, FleetLeased};
 use flowgate::{Denied, Quota};
 use std::fmt;
 use std::future::Future;
@@ -175,6 +175,12 @@ impl FleetKeyed {
     /// Returns the quota of each key that this process states.
     pub fn quota(&self) -> Quota {
         self.question.strict.quota()
+    }
+
+    /// Returns what this process decides by while the store cannot be reached.
+    #[doc(hidden)]
+    pub fn cut_off(&self) -> CutOff {
+        self.question.strict.cut_off()
     }
 
     /// Returns an error if this limit cannot have the quota.

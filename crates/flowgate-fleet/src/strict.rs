@@ -24,7 +24,7 @@ use crate::record::Record;
 use crate::tally::{Called, Shown, Silence, Tally};
 use crate::terms::Terms;
 use crate::view::{self, FleetBound, FleetCounts, FleetStanding};
-use crate::{Admitted, FleetError};
+use crate::{Admitted, CutOff, FleetError};
 use flowgate::{Clock, Denied, Quota, Timestamp};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -236,7 +236,7 @@ impl Strict {
         if let Some(leasing) = self.leasing {
             leasing.lender.lending(quota, terms)?;
         }
-        Alone::of_kind(kind, self.alone.cut_off(), quota, &self.clock, 1).map(drop)
+        Alone::of_kind(kind, self.cut_off(), quota, &self.clock, 1).map(drop)
     }
 
     /// Replaces the quota, from the next call of each key on. A call that is in flight has the old one. What busy keys hold is spent or lost
@@ -268,8 +268,12 @@ impl Strict {
         self.tally.counts()
     }
 
+    pub(crate) fn cut_off(&self) -> CutOff {
+        self.alone.cut_off()
+    }
+
     pub(crate) fn share(&self) -> f64 {
-        view::share(self.alone.cut_off())
+        view::share(self.cut_off())
     }
 
     /// Returns how much this limit may have been exceeded, if a call ends within `timeout`.
@@ -298,7 +302,7 @@ impl Strict {
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
             alone: worst.alone_units,
-            others_alone: view::others_alone(self.alone.cut_off(), &of_others.bound(), &worst),
+            others_alone: view::others_alone(self.cut_off(), &of_others.bound(), &worst),
         }
     }
 
@@ -400,7 +404,7 @@ impl Strict {
     fn alone(&self, state: &mut State, record: Record, n: u64, silence: Silence) -> Answer {
         let is_admitted = self.alone.admits(record, n);
         let admitted = if is_admitted { n } else { 0 };
-        self.cut_off(state, admitted, silence);
+        self.decided_alone(state, admitted, silence);
         if is_admitted {
             Ok(Admitted::alone())
         } else {
@@ -409,7 +413,7 @@ impl Strict {
     }
 
     /// Notes that this process is cut off, and has `admitted` units.
-    fn cut_off(&self, state: &mut State, admitted: u64, silence: Silence) {
+    fn decided_alone(&self, state: &mut State, admitted: u64, silence: Silence) {
         let now = self.clock.now();
         let trouble = &mut state.past_mut().trouble;
         self.tally.decided_alone(trouble, now, admitted, silence);
@@ -494,7 +498,7 @@ impl Strict {
                 Ok(reply) => self.answers(&askers, &reply, state),
                 Err(failure) => {
                     self.unanswered(state, state.sent_at, failure);
-                    self.cut_off(state, 0, Silence::Lost);
+                    self.decided_alone(state, 0, Silence::Lost);
                     let alone = askers.iter().map(|asker| {
                         // One that has given up, or has been answered without the store, has no part of the share.
                         match asker.answer.is_closed() {
@@ -759,7 +763,6 @@ fn runs(askers: &[Asker]) -> impl Iterator<Item = &[Asker]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CutOff;
     use crate::terms::Kind;
     use flowgate::ManualClock;
 

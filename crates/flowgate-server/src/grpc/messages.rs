@@ -109,11 +109,13 @@ pub(super) struct Struct {
     pub(super) fields: BTreeMap<String, Value>,
 }
 
-/// `google.protobuf.Value`: a text or a list.
+/// `google.protobuf.Value`: a text, fields or a list.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Value {
     #[prost(string, optional, tag = "3")]
     pub(super) text: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    pub(super) fields: Option<Struct>,
     #[prost(message, optional, tag = "6")]
     pub(super) list: Option<ListValue>,
 }
