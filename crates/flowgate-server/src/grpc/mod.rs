@@ -201,6 +201,25 @@ pub fn rls_answer(limits: &DecideLimits, request: &[u8]) -> Option<Vec<u8>> {
     Some(response.ok()?.encode_to_vec())
 }
 
+/// Reads a message of Envoy's rate limit services and writes it again, for tests. Fields that this server does not know are lost.
+///
+/// `None`: there is no message of that name, or these bytes are none.
+#[doc(hidden)]
+pub fn read_and_written(name: &str, message: &[u8]) -> Option<Vec<u8>> {
+    fn again<M: Message + Default>(message: &[u8]) -> Option<Vec<u8>> {
+        Some(M::decode(message).ok()?.encode_to_vec())
+    }
+    match name {
+        "RateLimitRequest" => again::<messages::RateLimitRequest>(message),
+        "RateLimitResponse" => again::<messages::RateLimitResponse>(message),
+        "RateLimitQuotaUsageReports" => {
+            again::<quota_messages::RateLimitQuotaUsageReports>(message)
+        }
+        "RateLimitQuotaResponse" => again::<quota_messages::RateLimitQuotaResponse>(message),
+        _ => None,
+    }
+}
+
 fn grpc<M, R>(max_message: usize) -> Grpc<Protobuf<M, R>>
 where
     M: Message + Default + 'static,
