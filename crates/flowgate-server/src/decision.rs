@@ -4,7 +4,7 @@ use crate::counts::{Outcome, answered};
 use crate::limits::{DecideLimits, Key, Rule, Table, Unknown};
 use flowgate::{Denied, Quota, Snapshot, Timestamp};
 use flowgate_fleet::{Admitted, Ask};
-use hyper::HeaderMap;
+use hyper::header::{HeaderMap, HeaderValue};
 use std::fmt;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -159,6 +159,11 @@ impl Status<'_> {
         if let Some(rule) = self.rule {
             rule.describe(key, self.seen, headers);
         }
+    }
+
+    /// Returns the values of the same fields.
+    pub(crate) fn draft(&self, key: &Key<'_>) -> Option<(HeaderValue, String)> {
+        self.rule?.draft(key, self.seen)
     }
 
     fn outcome(&self, is_request_over: bool) -> Outcome {

@@ -89,8 +89,9 @@ pub(super) struct RateLimit {
 /// `envoy.config.core.v3.HeaderValue`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct HeaderField {
-    #[prost(string, tag = "1")]
-    pub(super) key: String,
+    /// Text in Envoy's definition, and the bytes are the same. Names are not allocated.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) key: Bytes,
     #[prost(string, tag = "2")]
     pub(super) value: String,
 }

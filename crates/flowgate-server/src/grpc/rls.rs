@@ -11,7 +11,7 @@ use crate::limits::DecideLimits;
 use crate::trace::{Operation, Traced};
 use flowgate::Quota;
 use flowgate_fleet::CutOff;
-use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use prost::bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use tonic::Code;
@@ -145,38 +145,52 @@ fn descriptor_status(status: &Status<'_>, own: Option<&Quota>) -> DescriptorStat
 
 /// The fields that Envoy adds to the response for its client: of each limit that can refuse, and the time of a retry.
 fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<HeaderField> {
-    // Two fields of a limit, and the time of a retry.
-    let mut headers = HeaderMap::with_capacity(3);
+    let mut fields: Vec<HeaderField> = Vec::with_capacity(3);
     for (status, descriptor) in decision.statuses.iter().zip(descriptors) {
         let Some(rule) = status.rule.filter(|rule| !rule.is_shadow()) else {
             continue;
         };
         // The table knows no quota that a request names.
         let is_own = descriptor.quota.is_some() && rule.allow_override();
-        if !is_own {
-            status.describe(&rule.key(descriptor.entries), &mut headers);
+        if is_own {
+            continue;
+        }
+        let Some((policy, standing)) = status.draft(&rule.key(descriptor.entries)) else {
+            continue;
+        };
+        let policy = policy.to_str().unwrap_or_default();
+        match &mut fields[..] {
+            [policies, standings] => {
+                policies.add(policy);
+                standings.add(&standing);
+            }
+            _ => {
+                fields.push(HeaderField::new("ratelimit-policy", policy.to_owned()));
+                fields.push(HeaderField::new("ratelimit", standing));
+            }
         }
     }
     if let Some(wait) = decision.retry_after() {
         // Never 0, which would mean "now".
-        headers.insert(RETRY_AFTER, envoy::whole_seconds(wait).max(1).into());
-    }
-    let mut fields = Vec::with_capacity(headers.keys_len());
-    for name in headers.keys() {
-        let mut parts = headers.get_all(name).iter();
-        let mut value = parts.next().map_or_else(String::new, text_of);
-        for part in parts {
-            value += ", ";
-            value += part.to_str().unwrap_or_default();
-        }
-        let key = name.as_str().to_owned();
-        fields.push(HeaderField { key, value });
+        let seconds = envoy::whole_seconds(wait).max(1);
+        fields.push(HeaderField::new("retry-after", seconds.to_string()));
     }
     fields
 }
 
-fn text_of(value: &HeaderValue) -> String {
-    value.to_str().unwrap_or_default().to_owned()
+impl HeaderField {
+    const fn new(key: &'static str, value: String) -> Self {
+        Self {
+            key: Bytes::from_static(key.as_bytes()),
+            value,
+        }
+    }
+
+    /// Adds an item to a list.
+    fn add(&mut self, item: &str) {
+        self.value.push_str(", ");
+        self.value.push_str(item);
+    }
 }
 
 /// The names of the limits that refuse, of the shadow rules that would, and of the limits that were decided without their store, with what
