@@ -471,7 +471,9 @@ impl Strict {
     /// Answers callers that waited.
     fn tell(&self, record: Record, decided: Decided) {
         for (asker, answer) in decided {
-            self.tally.answered(&answer);
+            if !asker.answer.is_closed() {
+                self.tally.answered(&answer);
+            }
             // A caller that has given up receives nothing.
             let told = asker.answer.send(Delivery::alone(answer));
             if told.is_err() && answer == Ok(Admitted::by_store()) {
