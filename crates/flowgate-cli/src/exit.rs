@@ -12,8 +12,8 @@ Exit codes of all subcommands:
   0    success: load held the rate or kept the limit, or had none, and few
        requests failed; verify found the expected limit, or had none
   1    could not run: no connection, no free port, a file that cannot be opened
-  2    bad arguments; decide: a mistake in FILE, an address in use, or a state
-       that cannot be written
+  2    bad arguments; decide: a mistake in FILE, an address in use, a bad
+       certificate, or a state that cannot be read or written
   3    load: a condition of --fail-if is true
        verify: the limiter does not match --expect, or has a defect of
        --fail-on

@@ -1,4 +1,4 @@
-use crate::all::Together;
+use crate::all::InFlight;
 use crate::busy::{BUSY, Leasing};
 #[cfg(feature = "server")]
 use crate::call::{Call, Seen};
@@ -17,6 +17,7 @@ use crate::redis::Tls;
 use crate::store::Target;
 use crate::strict::{Asker, Strict};
 use crate::terms::{Kind, Terms};
+use crate::timer::Timer;
 use crate::{CutOff, FleetError, FleetKeyed, FleetLimit, FleetWindowBuilder};
 use flowgate::{Clock, Leased, Quota, Timestamp};
 use std::fmt;
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use tokio::runtime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::field::Empty;
 use tracing::{Instrument, debug_span};
 
@@ -45,6 +46,9 @@ pub(crate) struct Shared {
     nodes: Option<u32>,
     pub(crate) timeout: Duration,
     clock: Clock,
+    pub(crate) timer: Timer,
+    /// Of the fleet's thread.
+    runtime: runtime::Handle,
     pub(crate) names: Names,
     /// How many requests of several limits are waiting.
     together: AtomicUsize,
@@ -55,7 +59,7 @@ pub(crate) enum Announced {
     /// A key for which callers wait.
     Strict(Arc<Strict>, Record),
     Leased(Arc<Filling>),
-    All(Box<Together>),
+    All(Arc<InFlight>),
     /// Requests that are passed on, and who is told what became of each.
     #[cfg(feature = "server")]
     Passed(Vec<Request>, Told),
@@ -69,7 +73,7 @@ enum Asking {
     Strict(Arc<Strict>, Record, Vec<Asker>),
     Leased(Arc<Filling>, Timestamp),
     /// With the number of its calls.
-    All(Box<Together>, usize),
+    All(Arc<InFlight>, usize),
     #[cfg(feature = "server")]
     Passed(usize, Told),
 }
@@ -432,6 +436,16 @@ impl Shared {
         self.together.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Blocks this thread until the fleet's thread has an output. Returns `None` if that thread has ended.
+    pub(crate) fn block_on<F>(&self, future: F) -> Option<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        self.runtime.spawn(async { drop(tell.send(future.await)) });
+        told.blocking_recv().ok()
+    }
+
     pub(crate) fn announce(&self, announced: Announced) {
         // The thread outlives all callers.
         let _ = self.ready.send(announced);
@@ -540,7 +554,9 @@ impl FleetBuilder {
             ready: ready.clone(),
             nodes: self.nodes,
             timeout: self.timeout,
+            timer: Timer::new(&self.clock),
             clock: self.clock,
+            runtime: runtime.handle().clone(),
             names: Names::default(),
             together: AtomicUsize::new(0),
         });
@@ -584,10 +600,9 @@ async fn serve(
                     Some((call, sent)) => (call, Asking::Leased(filling, sent)),
                     None => continue,
                 },
-                Announced::All(mut together) => {
-                    let before = requests.len();
-                    together.ask(&mut requests);
-                    asking.push(Asking::All(together, requests.len() - before));
+                Announced::All(all) => {
+                    let calls = all.ask(&mut requests);
+                    asking.push(Asking::All(all, calls));
                     continue;
                 }
                 #[cfg(feature = "server")]
@@ -620,8 +635,8 @@ async fn serve(
                         filling.answer(sent, only(outcomes.next()));
                         continue;
                     }
-                    Asking::All(together, calls) => {
-                        together.answer(outcomes.by_ref().take(calls).collect());
+                    Asking::All(all, calls) => {
+                        all.answer(outcomes.by_ref().take(calls).collect());
                         continue;
                     }
                     #[cfg(feature = "server")]
@@ -842,9 +857,15 @@ impl FleetLimitBuilder<'_, FleetKeyed> {
 
 impl fmt::Debug for Fleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fleet")
-            .field("state", &self.0.link.state())
-            .field("nodes", &self.0.nodes)
+            .field("state", &self.link.state())
+            .field("nodes", &self.nodes)
             .finish_non_exhaustive()
     }
 }

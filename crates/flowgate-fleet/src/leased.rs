@@ -196,6 +196,19 @@ impl FleetLeased {
         self.filling.announce();
         Ok(receiver)
     }
+
+    /// Decides on `n` units for a caller that waits no longer.
+    pub(crate) fn late(&self, n: u64) -> Answer {
+        let now = self.leased.clock().now();
+        match self.filling.state().leaser.admits_late(now, n) {
+            true => Ok(Admitted::alone()),
+            false => Err(Denied::outage()),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.filling.shared
+    }
 }
 
 impl Deref for FleetLeased {

@@ -23,7 +23,7 @@ use crate::call::{Call, Failure, Reply, Run, Seen};
 use crate::cut_off::Alone;
 use crate::overshoot::{Lending, MostLent, quickened, slowed};
 use crate::record::Record;
-use crate::tally::{Called, Shown, Tally, Trouble};
+use crate::tally::{Called, Shown, Silence, Tally, Trouble};
 use crate::terms::{Kind, Terms};
 use crate::view::{self, FleetBound, FleetCounts};
 use crate::{CutOff, FleetError};
@@ -279,7 +279,8 @@ impl Leaser {
         };
         self.note_use(&leased, now);
         self.alone_since.get_or_insert(now);
-        self.tally.decided_alone(&mut self.past.trouble, now, 0);
+        let trouble = &mut self.past.trouble;
+        self.tally.decided_alone(trouble, now, 0, Silence::Lost);
         self.ask_at = now + pause;
         let times = self.run(&leased).map_or(0, |run| run.times);
         self.fill_alone(&leased, times);
@@ -427,7 +428,8 @@ impl Leaser {
         }
         let filler = leased.filler();
         let taken = self.alone.take_up_to(self.record, want);
-        self.tally.decided_alone(&mut self.past.trouble, now, taken);
+        let trouble = &mut self.past.trouble;
+        self.tally.decided_alone(trouble, now, taken, Silence::Lost);
         if taken > 0 {
             let until = now + SHARE_SPENT_FOR;
             self.last = (filler.grant(taken, until), until);
@@ -437,6 +439,17 @@ impl Leaser {
             self.share_at = now + SHARE_DRY;
             self.missing = 0;
         }
+    }
+
+    /// Decides on `n` units for a caller that waits no longer. Returns whether they are admitted.
+    pub(crate) fn admits_late(&mut self, now: Timestamp, n: u64) -> bool {
+        let is_admitted = self.alone.admits(self.record, n);
+        let admitted = if is_admitted { n } else { 0 };
+        let trouble = &mut self.past.trouble;
+        self.tally
+            .decided_alone(trouble, now, admitted, Silence::Late);
+        self.tally.used(admitted, n - admitted, true);
+        is_admitted
     }
 
     /// Notes what was used since the last look.

@@ -12,6 +12,7 @@
 //! | to know how much a limit may have been exceeded | [`FleetLimit::bound`], [`FleetLeased::bound`] |
 //! | decisions without a call to the store | [`FleetLeased`], [`FleetLimitBuilder::leased`]; of busy keys, the same of a [`keyed`](Fleet::keyed) limit |
 //! | to look at a limit, and to reset it, as an operator | [`FleetStore`] |
+//! | an answer in a caller's time | [`Ask::within`] |
 //! | a decision while the store does not answer | [`CutOff`], [`Admitted::is_degraded`] |
 //!
 //! ```
@@ -131,6 +132,7 @@ mod store;
 mod strict;
 mod tally;
 mod terms;
+mod timer;
 mod view;
 mod window;
 mod window_builder;

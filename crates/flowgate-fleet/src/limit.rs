@@ -3,14 +3,16 @@ use crate::fleet::{Announced, Shared};
 use crate::names::Lives;
 use crate::record::Record;
 use crate::strict::{Asked, Strict};
+use crate::timer::Patience;
 use crate::view::{FleetBound, FleetStanding, FleetView};
-use crate::{FleetError, FleetLeased};
+use crate::{CutOff, FleetError, FleetLeased};
 use flowgate::{Denied, Quota};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// A rate limit that all processes of a [`Fleet`](crate::Fleet) share.
@@ -93,6 +95,7 @@ impl FleetLimit {
     ///
     /// Callers that ask while a call is in flight share the next one. An answer takes two round trips at most. A store that does not
     /// answer costs 100 ms at most. Then this process decides alone, as [`when_cut_off`](crate::FleetLimitBuilder::when_cut_off) says.
+    /// [`Ask::within`] sets a shorter time.
     ///
     /// The output is an error if the limit refuses. [`Denied::is_outage`] then states that the store did not answer,
     /// and this process admits no more alone. That is a matter for the status 503, not 429.
@@ -172,6 +175,12 @@ impl FleetKeyed {
     /// Returns the quota of each key that this process states.
     pub fn quota(&self) -> Quota {
         self.question.strict.quota()
+    }
+
+    /// Returns what this process decides by while the store cannot be reached.
+    #[doc(hidden)]
+    pub fn cut_off(&self) -> CutOff {
+        self.question.strict.cut_off()
     }
 
     /// Returns an error if this limit cannot have the quota.
@@ -260,7 +269,8 @@ impl Question {
 pub struct Ask {
     pub(crate) of: Of,
     pub(crate) n: u64,
-    pub(crate) answer: Option<Receiver>,
+    pub(crate) patience: Option<Patience>,
+    answer: Option<Receiver>,
 }
 
 /// The limit that is asked.
@@ -275,6 +285,7 @@ impl Ask {
         Self {
             of,
             n: 1,
+            patience: None,
             answer: None,
         }
     }
@@ -282,6 +293,35 @@ impl Ask {
     /// Sets the number of units (default: 1).
     pub fn n(mut self, units: u64) -> Self {
         self.n = units;
+        self
+    }
+
+    /// Waits for the store for at most `longest`, counted from the first poll.
+    ///
+    /// After that, this process decides alone, as [`when_cut_off`](crate::FleetLimitBuilder::when_cut_off) says. It does so in any case when
+    /// the fleet's [timeout](crate::FleetBuilder::timeout) has ended. The time is that of the fleet's clock.
+    ///
+    /// The store may have taken the units by then, or take them later. They stay taken there, and are not asked for again. What this process
+    /// admits alone is counted in [`FleetBound::alone`] nevertheless.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_fleet::{CutOff, LocalStore};
+    /// use std::time::Duration;
+    ///
+    /// let time = ManualClock::new();
+    /// let store = LocalStore::new(&time);
+    /// let fleet = store.fleet().timeout(Duration::from_secs(60)).open()?;
+    /// let api = fleet.limit("api", "100/s".parse()?).when_cut_off(CutOff::Share(1, 100)).build()?;
+    ///
+    /// store.pause();
+    /// let mut ask = || api.ask().within(Duration::ZERO).block();
+    /// assert!(ask()?.is_degraded()); // a hundredth of the limit
+    /// assert!(ask().unwrap_err().is_outage());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn within(mut self, longest: Duration) -> Self {
+        self.patience = Some(Patience::new(longest));
         self
     }
 
@@ -295,6 +335,10 @@ impl Ask {
     ///
     /// Panics in an asynchronous task of tokio, which must not block.
     pub fn block(mut self) -> Result<Admitted, Denied> {
+        if self.patience.is_some() {
+            let shared = Arc::clone(self.of.shared());
+            return shared.block_on(self).unwrap_or(Err(Denied::outage()));
+        }
         match self.begin() {
             Ok(receiver) => received(receiver.blocking_recv()),
             Err(answer) => answer,
@@ -326,6 +370,31 @@ impl Ask {
             }
         }
     }
+
+    /// Decides without the store, unless it has answered.
+    pub(crate) fn give_up(&mut self) -> Answer {
+        let answer = self.answer.take().and_then(|mut answer| {
+            // What is sent from now on is not received.
+            answer.close();
+            answer.try_recv().ok()
+        });
+        answer.map_or_else(
+            || match &self.of {
+                Of::Strict(Question { strict, record, .. }) => strict.late(*record, self.n),
+                Of::Leased(limit) => limit.late(self.n),
+            },
+            |delivery| delivery.answer,
+        )
+    }
+}
+
+impl Of {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        match self {
+            Self::Strict(question) => &question.shared,
+            Self::Leased(limit) => limit.shared(),
+        }
+    }
 }
 
 impl Future for Ask {
@@ -339,12 +408,21 @@ impl Future for Ask {
                 Err(answer) => return Poll::Ready(answer),
             },
         };
-        match Pin::new(&mut answer).poll(context) {
-            Poll::Ready(delivery) => Poll::Ready(received(delivery)),
-            Poll::Pending => {
-                self.answer = Some(answer);
-                Poll::Pending
-            }
+        if let Poll::Ready(delivery) = Pin::new(&mut answer).poll(context) {
+            return Poll::Ready(received(delivery));
+        }
+        let Self {
+            of,
+            patience,
+            answer: waits,
+            ..
+        } = &mut *self;
+        *waits = Some(answer);
+        let timer = &of.shared().timer;
+        let is_over = |patience: &mut Patience| patience.is_over(timer, context);
+        match patience.as_mut().is_some_and(is_over) {
+            true => Poll::Ready(self.give_up()),
+            false => Poll::Pending,
         }
     }
 }

@@ -12,6 +12,7 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::watch;
 
 /// Records of paid debts are removed when there are twice as many records as after the last time, and at least this many.
 const FEW: usize = 1_000;
@@ -54,6 +55,7 @@ pub struct LocalStore {
     most_records: usize,
     records: Arc<Mutex<Records>>,
     is_stopped: Arc<AtomicBool>,
+    is_paused: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -76,6 +78,7 @@ impl LocalStore {
             most_records: usize::MAX,
             records: Arc::default(),
             is_stopped: Arc::default(),
+            is_paused: watch::Sender::new(false),
         }
     }
 
@@ -188,6 +191,39 @@ impl LocalStore {
     /// They try to connect at intervals of 100 ms of real time, or less: wait for [`Fleet::ready`](crate::Fleet::ready).
     pub fn start(&self) {
         self.is_stopped.store(false, Ordering::SeqCst);
+    }
+
+    /// Lets calls wait until [`resume`](Self::resume), as a slow store does.
+    ///
+    /// A call that waits longer than the fleet's [timeout](FleetBuilder::timeout) takes nothing.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_fleet::{CutOff, LocalStore};
+    /// use std::time::Duration;
+    ///
+    /// let store = LocalStore::new(ManualClock::new());
+    /// let fleet = store.fleet().timeout(Duration::from_secs(60)).open()?;
+    /// let api = fleet.limit("api", "2/day".parse()?).when_cut_off(CutOff::Admit).build()?;
+    /// store.pause();
+    /// assert!(api.ask().within(Duration::ZERO).block()?.is_degraded());
+    /// store.resume();
+    /// assert!(!api.ask().block()?.is_degraded());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn pause(&self) {
+        self.is_paused.send_replace(true);
+    }
+
+    /// Lets the store carry out the calls that wait, and later ones.
+    pub fn resume(&self) {
+        self.is_paused.send_replace(false);
+    }
+
+    /// Waits until the store is not paused.
+    pub(crate) async fn resumed(&self) {
+        // The store has a sender, too.
+        let _ = self.is_paused.subscribe().wait_for(|paused| !paused).await;
     }
 
     /// Loses all records, as a restart without persistence does.

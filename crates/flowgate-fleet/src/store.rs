@@ -231,6 +231,7 @@ impl Connection {
             Self::Server(connection) => connection.call(requests).await,
             Self::Local(local) => {
                 local.reach()?;
+                local.resumed().await;
                 Ok(requests
                     .iter()
                     .map(|request| local.answer(request))

@@ -21,10 +21,10 @@ use crate::keys::{Forget, Keys};
 use crate::leaser::Past;
 use crate::overshoot::{Lending, MostLent};
 use crate::record::Record;
-use crate::tally::{Called, Shown, Tally};
+use crate::tally::{Called, Shown, Silence, Tally};
 use crate::terms::Terms;
 use crate::view::{self, FleetBound, FleetCounts, FleetStanding};
-use crate::{Admitted, FleetError};
+use crate::{Admitted, CutOff, FleetError};
 use flowgate::{Clock, Denied, Quota, Timestamp};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -236,7 +236,7 @@ impl Strict {
         if let Some(leasing) = self.leasing {
             leasing.lender.lending(quota, terms)?;
         }
-        Alone::of_kind(kind, self.alone.cut_off(), quota, &self.clock, 1).map(drop)
+        Alone::of_kind(kind, self.cut_off(), quota, &self.clock, 1).map(drop)
     }
 
     /// Replaces the quota, from the next call of each key on. A call that is in flight has the old one. What busy keys hold is spent or lost
@@ -268,8 +268,12 @@ impl Strict {
         self.tally.counts()
     }
 
+    pub(crate) fn cut_off(&self) -> CutOff {
+        self.alone.cut_off()
+    }
+
     pub(crate) fn share(&self) -> f64 {
-        view::share(self.alone.cut_off())
+        view::share(self.cut_off())
     }
 
     /// Returns how much this limit may have been exceeded, if a call ends within `timeout`.
@@ -298,7 +302,7 @@ impl Strict {
             forgotten: bursts(worst.amnesias),
             reset: bursts(worst.resets),
             alone: worst.alone_units,
-            others_alone: view::others_alone(self.alone.cut_off(), &of_others.bound(), &worst),
+            others_alone: view::others_alone(self.cut_off(), &of_others.bound(), &worst),
         }
     }
 
@@ -366,7 +370,10 @@ impl Strict {
                 OfLease::Wait => {}
                 OfLease::None => match self.known(state, n, is_down) {
                     Known::Refused(wait) => return Asked::Now(Err(Denied::retry_in(wait))),
-                    Known::CutOff => return Asked::Now(self.alone(state, record, n)),
+                    Known::CutOff => {
+                        let answer = self.alone(state, record, n, Silence::Lost);
+                        return Asked::Now(answer);
+                    }
                     Known::Open => {}
                 },
             }
@@ -394,17 +401,34 @@ impl Strict {
     }
 
     /// The decision of this process while the store does not answer.
-    fn alone(&self, state: &mut State, record: Record, n: u64) -> Answer {
+    fn alone(&self, state: &mut State, record: Record, n: u64, silence: Silence) -> Answer {
         let is_admitted = self.alone.admits(record, n);
         let admitted = if is_admitted { n } else { 0 };
-        let now = self.clock.now();
-        let trouble = &mut state.past_mut().trouble;
-        self.tally.decided_alone(trouble, now, admitted);
+        self.decided_alone(state, admitted, silence);
         if is_admitted {
             Ok(Admitted::alone())
         } else {
             Err(Denied::outage())
         }
+    }
+
+    /// Notes that this process is cut off, and has `admitted` units.
+    fn decided_alone(&self, state: &mut State, admitted: u64, silence: Silence) {
+        let now = self.clock.now();
+        let trouble = &mut state.past_mut().trouble;
+        self.tally.decided_alone(trouble, now, admitted, silence);
+    }
+
+    /// Decides on `n` units for a caller that waits no longer.
+    ///
+    /// Its call may be in flight. What the store takes then stays taken, and is not asked for again.
+    pub(crate) fn late(&self, record: Record, n: u64) -> Answer {
+        let answer = self.with(record, |state| match self.known(state, n, true) {
+            Known::Refused(wait) => Err(Denied::retry_in(wait)),
+            Known::CutOff | Known::Open => self.alone(state, record, n, Silence::Late),
+        });
+        self.tally.answered(&answer);
+        answer
     }
 
     /// Returns the call to send, with those that wait for it. Returns `None` if no caller waits any longer.
@@ -447,7 +471,9 @@ impl Strict {
     /// Answers callers that waited.
     fn tell(&self, record: Record, decided: Decided) {
         for (asker, answer) in decided {
-            self.tally.answered(&answer);
+            if !asker.answer.is_closed() {
+                self.tally.answered(&answer);
+            }
             // A caller that has given up receives nothing.
             let told = asker.answer.send(Delivery::alone(answer));
             if told.is_err() && answer == Ok(Admitted::by_store()) {
@@ -474,9 +500,14 @@ impl Strict {
                 Ok(reply) => self.answers(&askers, &reply, state),
                 Err(failure) => {
                     self.unanswered(state, state.sent_at, failure);
-                    let alone = askers
-                        .iter()
-                        .map(|asker| self.alone(state, record, asker.n));
+                    self.decided_alone(state, 0, Silence::Lost);
+                    let alone = askers.iter().map(|asker| {
+                        // One that has given up, or has been answered without the store, has no part of the share.
+                        match asker.answer.is_closed() {
+                            true => Err(Denied::outage()),
+                            false => self.alone(state, record, asker.n, Silence::Lost),
+                        }
+                    });
                     alone.collect()
                 }
             };
@@ -484,8 +515,10 @@ impl Strict {
             (answers, state.is_calling)
         });
         let senders = askers.into_iter().map(|asker| asker.answer);
-        let passed = Delivery::to_all(senders.zip(answers).inspect(|(_, answer)| {
-            self.tally.answered(answer);
+        let passed = Delivery::to_all(senders.zip(answers).inspect(|(asker, answer)| {
+            if !asker.is_closed() {
+                self.tally.answered(answer);
+            }
         }));
         self.tell(record, decided);
         Answered {
@@ -705,8 +738,8 @@ impl Strict {
     }
 
     /// Decides on `n` units without the store.
-    pub(crate) fn alone_of(&self, record: Record, n: u64) -> Answer {
-        self.with(record, |state| self.alone(state, record, n))
+    pub(crate) fn alone_of(&self, record: Record, n: u64, silence: Silence) -> Answer {
+        self.with(record, |state| self.alone(state, record, n, silence))
     }
 
     /// Returns `n` units that were admitted without the store, and not used.
@@ -732,7 +765,6 @@ fn runs(askers: &[Asker]) -> impl Iterator<Item = &[Asker]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CutOff;
     use crate::terms::Kind;
     use flowgate::ManualClock;
 
@@ -907,6 +939,52 @@ mod tests {
         assert!(decided(strict.ask(1, false)).unwrap_err().is_outage());
         time.advance(SECOND);
         drop(waits(strict.ask(1, false)));
+    }
+
+    #[test]
+    fn c1_a_late_answer_counts_in_the_store_and_is_no_loss_of_records() {
+        let (time, strict) = strict("8/day", CutOff::Share(1, 4));
+        let call = |units: u64| {
+            let waiting = waits(strict.ask(units, false));
+            (waiting, strict.call().expect("one waits"))
+        };
+        let (waiting, (first, askers)) = call(1);
+        strict.answer(askers, reply(first.terms.period, &[1]));
+        drop(waiting);
+        let late = |units| strict.0.late(One::record(), units);
+        let (waiting, (second, askers)) = call(2);
+        drop(waiting);
+        assert!(late(2).is_ok_and(Admitted::is_degraded), "a quarter");
+        assert!(late(1).unwrap_err().is_outage());
+        // The answer comes afterwards: what the store has taken stays taken.
+        time.advance(SECOND);
+        strict.answer(askers, reply(3 * second.terms.period, &[1]));
+        assert!(
+            decided(strict.ask(6, false))
+                .unwrap_err()
+                .retry_after()
+                .is_some()
+        );
+        let counts = strict.0.counts();
+        assert_eq!(
+            (counts.admitted, counts.degraded, counts.cut_off),
+            (1, 1, 1)
+        );
+        assert_eq!((counts.amnesias, counts.outages), (0, 1));
+        let bound = strict.0.bound(SECOND);
+        assert_eq!((bound.alone, bound.forgotten), (2, 0));
+        assert_eq!(bound.others_alone, Some(7), "they may be late as well");
+
+        // Neither is there an answer: the share is asked once, and the store may be another one.
+        let (waiting, (_, askers)) = call(1);
+        drop(waiting);
+        time.advance(24 * 3_600 * SECOND);
+        assert!(late(1).is_ok());
+        strict.answer(askers, Err(Failure::Lost));
+        assert_eq!(strict.0.counts().degraded_units, 3);
+        let (_waiting, (_, askers)) = call(1);
+        strict.answer(askers, reply(second.terms.period, &[1]));
+        assert_eq!(strict.0.bound(SECOND).forgotten, 8);
     }
 
     #[test]

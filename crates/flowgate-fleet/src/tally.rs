@@ -5,6 +5,7 @@ use crate::call::{Reply, Seen};
 use crate::terms::{Kind, Terms};
 use crate::view::{CALL_BOUNDS, FleetCounts};
 use flowgate::{Denied, Timestamp};
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,6 +55,17 @@ pub(crate) struct Trouble {
     pub(crate) span: Duration,
     since: Option<Timestamp>,
     first: Timestamp,
+    /// The connection may have been another one since then.
+    is_lost: bool,
+}
+
+/// Why a process decides without the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// There is no connection, or a call has failed.
+    Lost,
+    /// A caller waits no longer. The answer may still come.
+    Late,
 }
 
 /// What a reply of the store shows beside the answers.
@@ -98,7 +110,8 @@ impl Shown {
 
 impl Trouble {
     /// This process decides alone.
-    fn begin(&mut self, now: Timestamp) {
+    fn begin(&mut self, now: Timestamp, silence: Silence) {
+        self.is_lost |= silence == Silence::Lost;
         if self.since.is_none() {
             if self.outages == 0 {
                 self.first = now;
@@ -108,10 +121,11 @@ impl Trouble {
         }
     }
 
-    /// The store decides again. Returns whether this process was cut off.
+    /// The store decides again. Returns whether this process may be connected to another one.
     fn end(&mut self, now: Timestamp) -> bool {
         *self = self.at(now);
-        self.since.take().is_some()
+        self.since = None;
+        mem::take(&mut self.is_lost)
     }
 
     /// Returns this with the time that has passed, if this process is cut off.
@@ -178,10 +192,11 @@ impl Tally {
         trouble: &mut Option<Box<Trouble>>,
         now: Timestamp,
         admitted: u64,
+        silence: Silence,
     ) {
         self.degraded_units.fetch_add(admitted, Ordering::Relaxed);
         let trouble = trouble.get_or_insert_default();
-        trouble.begin(now);
+        trouble.begin(now, silence);
         trouble.alone_units += admitted;
         self.note(&trouble.at(now));
     }
@@ -204,8 +219,8 @@ impl Tally {
         }
         let trouble = trouble.get_or_insert_default();
         // The store may have lost what others took, too.
-        let was_cut_off = trouble.end(now);
-        trouble.amnesias += u64::from(is_healed || was_cut_off && shown.is_known);
+        let was_lost = trouble.end(now);
+        trouble.amnesias += u64::from(is_healed || was_lost && shown.is_known);
         trouble.resets += u64::from(shown.was_reset);
         self.note(trouble);
         let mut noticed = self.noticed();

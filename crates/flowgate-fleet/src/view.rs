@@ -36,7 +36,7 @@ pub struct FleetView {
 
 /// What this process has counted of a limit since it was built.
 ///
-/// Of a [leased](crate::FleetLeased) limit, units are counted in place of requests.
+/// Of a [leased](crate::FleetLeased) limit, units are counted in place of requests. A request whose future was dropped is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FleetCounts {
@@ -72,6 +72,8 @@ pub struct FleetCounts {
     /// A reset of a limit of which this process remembers no debt is not counted.
     pub resets: u64,
     /// How often this process was cut off from the store.
+    ///
+    /// It is also if the store answers later than a caller [waits](crate::Ask::within).
     pub outages: u64,
 }
 

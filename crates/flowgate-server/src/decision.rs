@@ -1,13 +1,13 @@
 //! One question: all descriptors or none.
 
 use crate::counts::{Outcome, answered};
-use crate::limits::{DecideLimits, Key, Rule, Unknown};
+use crate::limits::{DecideLimits, Key, Rule, Table, Unknown};
 use flowgate::{Denied, Quota, Snapshot, Timestamp};
-use flowgate_fleet::Ask;
-use hyper::HeaderMap;
+use flowgate_fleet::{Admitted, Ask};
+use hyper::header::{HeaderMap, HeaderValue};
 use std::fmt;
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tracing::field::Empty;
 use tracing::{Instrument, debug_span};
 
@@ -124,6 +124,10 @@ pub struct Status<'a> {
     pub retry_after: Option<Duration>,
     /// The time until all tokens are there again.
     pub reset_after: Duration,
+    /// Whether this server admitted the request without the store, as `when_cut_off` of the rule says.
+    ///
+    /// The store did not answer, or not in time. If a store decides about several limits together, all of them have the same.
+    pub is_degraded: bool,
     /// What the table says of the key.
     seen: Option<Snapshot>,
 }
@@ -143,6 +147,7 @@ impl<'a> Status<'a> {
             },
             retry_after: None,
             reset_after: Duration::ZERO,
+            is_degraded: false,
             seen: None,
         }
     }
@@ -156,6 +161,11 @@ impl Status<'_> {
         }
     }
 
+    /// Returns the values of the same fields.
+    pub(crate) fn draft(&self, key: &Key<'_>) -> Option<(HeaderValue, String)> {
+        self.rule?.draft(key, self.seen)
+    }
+
     fn outcome(&self, is_request_over: bool) -> Outcome {
         match (self.is_over, self.is_over_in_shadow) {
             (true, _) => Outcome::Refused,
@@ -165,6 +175,27 @@ impl Status<'_> {
         }
     }
 }
+
+/// What admitted a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The limit: here, or in the store.
+    Limit,
+    /// This server, without the store.
+    Alone,
+}
+
+impl By {
+    pub(crate) fn of(admitted: Admitted) -> Self {
+        match admitted.is_degraded() {
+            true => Self::Alone,
+            false => Self::Limit,
+        }
+    }
+}
+
+/// The answer of one limit.
+pub(crate) type Answer = Result<By, Denied>;
 
 /// A limit that a request asks.
 struct Asked<'a> {
@@ -176,32 +207,31 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn look(&self) -> Result<(), Denied> {
-        match (self.rule.table(), self.n) {
-            (_, 0) => Ok(()),
-            _ if self.is_refund => Ok(()),
-            (Some(table), n) => table.look(&self.key, n, self.own),
-            (None, n) => Err(Denied::never(n, 0)),
-        }
+    fn look(&self) -> Answer {
+        self.in_memory(|table, n| table.look(&self.key, n, self.own))
     }
 
-    fn take(&self) -> Result<(), Denied> {
+    fn take(&self) -> Answer {
+        self.in_memory(|table, n| table.take(&self.key, n, self.own))
+    }
+
+    fn in_memory(&self, ask: impl FnOnce(&Table, u64) -> Result<(), Denied>) -> Answer {
         match (self.rule.table(), self.n) {
-            (_, 0) => Ok(()),
-            _ if self.is_refund => Ok(()),
-            (Some(table), n) => table.take(&self.key, n, self.own),
+            (_, 0) => Ok(By::Limit),
+            _ if self.is_refund => Ok(By::Limit),
+            (Some(table), n) => ask(table, n).map(|()| By::Limit),
             (None, n) => Err(Denied::never(n, 0)),
         }
     }
 
     /// Takes from this limit alone, wherever it is.
-    async fn take_alone(&self) -> Result<Result<(), Denied>, Undecided> {
+    async fn take_alone(&self, deadline: Option<Instant>) -> Result<Answer, Undecided> {
         let (Some(stored), 1..) = (self.rule.stored(), self.n) else {
             return Ok(self.take());
         };
         // Decisions in memory are small futures.
-        match Box::pin(stored.take(&self.key, self.n)).await {
-            Err(_) if self.rule.is_shadow() => Ok(Ok(())),
+        match Box::pin(stored.take(&self.key, self.n, deadline)).await {
+            Err(_) if self.rule.is_shadow() => Ok(Ok(By::Alone)),
             Err(undecided) => {
                 answered(self.rule, self.n, Outcome::Undecided);
                 Err(undecided)
@@ -216,7 +246,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn status(&self, answer: &Result<(), Denied>) -> Status<'a> {
+    fn status(&self, answer: &Answer) -> Status<'a> {
         let mut status = Status {
             remaining: 0,
             ..Status::free(Some(self.rule))
@@ -227,6 +257,7 @@ impl<'a> Asked<'a> {
             status.reset_after = seen.reset_after;
             status.seen = seen.seen;
         }
+        status.is_degraded = *answer == Ok(By::Alone);
         if let Err(denied) = answer {
             status.is_over = !self.rule.is_shadow();
             status.is_over_in_shadow = self.rule.is_shadow();
@@ -273,11 +304,65 @@ impl DecideLimits {
     /// # Cancel safety
     ///
     /// A future that is dropped may have taken tokens of a limit in a store.
-    pub async fn decide<'a>(
+    pub fn decide<'a>(
         &'a self,
         domain: &str,
         descriptors: &'a [Descriptor<'a>],
         hits: u64,
+    ) -> impl Future<Output = Result<LimitDecision<'a>, Undecided>> {
+        self.decide_until(domain, descriptors, hits, None)
+    }
+
+    /// Decides as [`decide`](Self::decide) does, and waits for a store until `deadline` at the latest.
+    ///
+    /// After that, this server decides without the store, as `when_cut_off` of each rule says. What the store has taken by then, or takes
+    /// later, stays taken if the request is admitted.
+    ///
+    /// ```
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// use flowgate_fleet::LocalStore;
+    /// use flowgate_server::{Config, Descriptor, DescriptorEntry, DecideLimits, DecisionTime};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let text = "{domain: api, descriptors: [{key: user, quota: 100/min, when_cut_off: admit}]}";
+    /// let store = LocalStore::new(flowgate::Clock::system());
+    /// let fleet = store.fleet().timeout(Duration::from_secs(60)).open()?;
+    /// let limits = DecideLimits::in_store(&Config::parse("api", text)?, &DecisionTime::system(), &fleet)?;
+    /// let entries = [DescriptorEntry { key: "user", value: b"alice" }];
+    /// let user = [Descriptor { entries: &entries, ..Descriptor::default() }];
+    ///
+    /// store.pause(); // it is slow
+    /// let decision = limits.decide_by("api", &user, 1, Instant::now() + Duration::from_millis(5)).await?;
+    /// assert!(!decision.is_over && decision.statuses[0].is_degraded);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Undecided`] in the same cases as [`decide`](Self::decide): [`Undecided::Outage`] if this server admits no more alone.
+    ///
+    /// # Cancel safety
+    ///
+    /// A future that is dropped may have taken tokens of a limit in a store.
+    pub fn decide_by<'a>(
+        &'a self,
+        domain: &str,
+        descriptors: &'a [Descriptor<'a>],
+        hits: u64,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<LimitDecision<'a>, Undecided>> {
+        self.decide_until(domain, descriptors, hits, Some(deadline))
+    }
+
+    pub(crate) async fn decide_until<'a>(
+        &'a self,
+        domain: &str,
+        descriptors: &'a [Descriptor<'a>],
+        hits: u64,
+        deadline: Option<Instant>,
     ) -> Result<LimitDecision<'a>, Undecided> {
         let begun = self.time().clock().now();
         let find = |descriptor: &Descriptor<'a>| self.find(domain, descriptor.entries);
@@ -300,7 +385,10 @@ impl DecideLimits {
         };
         let asked: Vec<_> = rules.iter().zip(descriptors).map(limited).collect();
         let span = debug_span!("decision", domain, over = Empty);
-        let answers = self.take_all(&asked).instrument(span.clone()).await?;
+        let answers = self
+            .take_all(&asked, deadline)
+            .instrument(span.clone())
+            .await?;
         let limits = asked.iter().flatten();
         let is_over = limits.clone().zip(&answers).any(refuses);
         span.record("over", is_over);
@@ -313,7 +401,7 @@ impl DecideLimits {
         for (asked, rule) in asked.iter().zip(rules) {
             statuses.push(match asked {
                 Some(asked) => {
-                    let answer = answers.next().unwrap_or(Ok(()));
+                    let answer = answers.next().unwrap_or(Ok(By::Limit));
                     asked.status(&answer)
                 }
                 None => Status::free(rule),
@@ -340,13 +428,14 @@ impl DecideLimits {
     async fn take_all(
         &self,
         asked: &[Option<Asked<'_>>],
-    ) -> Result<Vec<Result<(), Denied>>, Undecided> {
+        deadline: Option<Instant>,
+    ) -> Result<Vec<Answer>, Undecided> {
         let mut each = asked.iter().flatten();
         if let (Some(only), None) = (each.next(), each.next()) {
             if only.is_refund && only.rule.stored().is_some() {
                 return Err(Undecided::Refund);
             }
-            return Ok(vec![only.take_alone().await?]);
+            return Ok(vec![only.take_alone(deadline).await?]);
         }
         let limits: Vec<_> = asked.iter().flatten().collect();
         let is_stored = |limit: &&&Asked<'_>| limit.rule.stored().is_some();
@@ -354,13 +443,13 @@ impl DecideLimits {
             return Err(Undecided::Refund);
         }
         match limits.iter().any(|limit| is_stored(&limit)) {
-            true => Box::pin(take_from_store(&limits)).await,
+            true => Box::pin(take_from_store(&limits, deadline)).await,
             false => Ok(self.take_together(&limits)),
         }
     }
 
     /// Takes from all limits in memory or from none.
-    fn take_together(&self, limits: &[&Asked<'_>]) -> Vec<Result<(), Denied>> {
+    fn take_together(&self, limits: &[&Asked<'_>]) -> Vec<Answer> {
         let lock = &self.several;
         // It guards no data that a panic could leave half changed.
         let _one_at_a_time = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -433,7 +522,7 @@ impl DecideLimits {
             own: None,
         };
         let span = debug_span!("decision", limit = rule.id(), over = Empty);
-        let status = asked.status(&asked.take_alone().instrument(span.clone()).await?);
+        let status = asked.status(&asked.take_alone(None).instrument(span.clone()).await?);
         span.record("over", status.is_over);
         answered(rule, n, status.outcome(status.is_over));
         self.took(begun);
@@ -442,9 +531,12 @@ impl DecideLimits {
 }
 
 /// Takes from all limits in a store or from none. Shadow rules are asked after that, if the request is admitted.
-async fn take_from_store(limits: &[&Asked<'_>]) -> Result<Vec<Result<(), Denied>>, Undecided> {
+async fn take_from_store(
+    limits: &[&Asked<'_>],
+    deadline: Option<Instant>,
+) -> Result<Vec<Answer>, Undecided> {
     let here = |limit: &&Asked<'_>| match limit.rule.stored() {
-        Some(_) => Ok(()),
+        Some(_) => Ok(By::Limit),
         // It admits nothing.
         None => limit.look(),
     };
@@ -460,27 +552,43 @@ async fn take_from_store(limits: &[&Asked<'_>]) -> Result<Vec<Result<(), Denied>
         }
     }
     let span = debug_span!("call", limits = asks.len());
-    if let Err(denied) = Ask::all(asks).instrument(span).await {
-        if let Some(undecided) = Undecided::of(&denied) {
+    let all = match deadline {
+        Some(deadline) => Ask::all(asks).within(until(deadline)),
+        None => Ask::all(asks),
+    };
+    match all.instrument(span).await {
+        Ok(admitted) => {
             for &place in &places {
-                answered(limits[place].rule, limits[place].n, Outcome::Undecided);
+                answers[place] = Ok(By::of(admitted));
             }
-            return Err(undecided);
         }
-        for &(at, denied) in denied.limits() {
-            answers[places[at]] = Err(denied);
+        Err(denied) => {
+            if let Some(undecided) = Undecided::of(&denied) {
+                for &place in &places {
+                    answered(limits[place].rule, limits[place].n, Outcome::Undecided);
+                }
+                return Err(undecided);
+            }
+            for &(at, denied) in denied.limits() {
+                answers[places[at]] = Err(denied);
+            }
+            return Ok(answers);
         }
-        return Ok(answers);
     }
     for (place, limit) in limits.iter().enumerate() {
         if limit.rule.stored().is_some() && limit.rule.is_shadow() {
-            answers[place] = limit.take_alone().await?;
+            answers[place] = limit.take_alone(deadline).await?;
         }
     }
     Ok(answers)
 }
 
-fn refuses((limit, answer): (&Asked<'_>, &Result<(), Denied>)) -> bool {
+/// Returns how long it is until then.
+pub(crate) fn until(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+fn refuses((limit, answer): (&Asked<'_>, &Answer)) -> bool {
     answer.is_err() && !limit.rule.is_shadow()
 }
 

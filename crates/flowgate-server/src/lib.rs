@@ -26,7 +26,7 @@ pub use compare::{Comparison, OtherServer};
 pub use config::{Config, Problem};
 pub use decision::{Descriptor, DescriptorEntry, LimitDecision, Status, Undecided};
 #[doc(hidden)]
-pub use grpc::{RlqsStream, rls_answer};
+pub use grpc::{RlqsStream, read_and_written, rls_answer};
 #[doc(hidden)]
 pub use http::json_answer;
 pub use limits::{DecideLimits, DecisionTime, Rule, Unknown};

@@ -123,7 +123,10 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Problem> {
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, Problem> {
-    fs::read(file).map_err(|error| problem(file, format!("cannot read it: {error}")))
+    fs::read(file).map_err(|error| {
+        let what = format!("cannot read it: {error}; write a PEM file that this user can read");
+        problem(file, what)
+    })
 }
 
 fn unreadable(error: &pem::Error, what: &str) -> String {

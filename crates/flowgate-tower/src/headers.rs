@@ -247,9 +247,19 @@ impl LimitHeaders {
     ///
     /// `limiter` is the limit, or one key of it. If it has two quotas, `-1` and `-2` follow the name.
     pub fn describe(&self, limiter: &dyn Limiter, headers: &mut HeaderMap) {
+        self.of_limiter(limiter).put(headers);
+    }
+
+    /// Returns the values of `RateLimit-Policy` and `RateLimit` that describe `limiter` now.
+    #[doc(hidden)]
+    pub fn draft_of(&self, limiter: &dyn Limiter) -> Option<(HeaderValue, String)> {
+        self.of_limiter(limiter).draft()
+    }
+
+    fn of_limiter(&self, limiter: &dyn Limiter) -> Fields<'_> {
         let mut fields = Fields::new(self.headers, &self.policies);
         standing::of_limiter(&self.names, limiter, |standing| fields.add(standing));
-        fields.put(headers);
+        fields
     }
 
     /// Adds the fields of a limit with one quota, by a snapshot of it.
@@ -277,13 +287,33 @@ impl LimitHeaders {
         more: impl FnOnce(u64) -> Result<(), Denied>,
         headers: &mut HeaderMap,
     ) {
+        self.of_snapshot(snapshot, policy, more).put(headers);
+    }
+
+    /// Returns the values of `RateLimit-Policy` and `RateLimit`, as [`describe_snapshot`](Self::describe_snapshot) adds them.
+    #[doc(hidden)]
+    pub fn draft_of_snapshot(
+        &self,
+        snapshot: Snapshot,
+        policy: Policy,
+        more: impl FnOnce(u64) -> Result<(), Denied>,
+    ) -> Option<(HeaderValue, String)> {
+        self.of_snapshot(snapshot, policy, more).draft()
+    }
+
+    fn of_snapshot(
+        &self,
+        snapshot: Snapshot,
+        policy: Policy,
+        more: impl FnOnce(u64) -> Result<(), Denied>,
+    ) -> Fields<'_> {
         let mut fields = Fields::new(self.headers, &self.policies);
         let Policy {
             quota, is_steady, ..
         } = policy;
         let (name, quota) = (&self.names.limit, Some(quota));
         fields.add(&Standing::of_rate(name, snapshot, quota, is_steady, more));
-        fields.put(headers);
+        fields
     }
 }
 
@@ -352,6 +382,12 @@ impl<'a> Fields<'a> {
         let mut list = others.as_bytes().to_vec();
         add_item(&mut list, name.as_bytes(), &policy::parameters(standing));
         self.policy = HeaderValue::from_maybe_shared(Bytes::from(list)).ok();
+    }
+
+    /// Returns the policies, and the standing.
+    fn draft(self) -> Option<(HeaderValue, String)> {
+        let standing = String::from_utf8(self.standing).ok()?;
+        Some((self.policy?, standing))
     }
 
     /// Puts them with those that are there: lists grow, single values of a layer further inside stand.

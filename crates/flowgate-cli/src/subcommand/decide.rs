@@ -225,14 +225,14 @@ fn answer(arguments: &Decide) -> Result<(), Refusal> {
         (None, Some(state)) => DecideLimits::restored(&config, &time, &state.file, &state.bytes),
         (None, None) => DecideLimits::new(&config, &time),
     };
-    let limits = limits.map_err(refusal)?;
+    let limits = limits.map_err(mistake)?;
     let mut what = describe(&limits);
     if state.is_some() {
         what.push_str(", with what was taken before");
     }
     let certificate = arguments.certificate();
     let tls = certificate.as_ref().map(Certificate::tls).transpose();
-    let tls = tls.map_err(refusal)?;
+    let tls = tls.map_err(mistake)?;
     let secret = arguments.secret_file.as_deref().map(secret).transpose()?;
     if arguments.check {
         return print(&format!("ok: {what}\n"));
@@ -384,9 +384,14 @@ fn other(url: &str, log: Log) -> Result<OtherServer, Refusal> {
 /// A mistake in a file, or a file that cannot be read.
 fn refusal(problem: Problem) -> Refusal {
     match problem.line() {
-        Some(_) => Refusal::usage(problem.to_string()),
+        Some(_) => mistake(problem),
         None => Refusal::could_not_run(problem.to_string()),
     }
+}
+
+/// Something that the next attempt finds unchanged.
+fn mistake(problem: Problem) -> Refusal {
+    Refusal::usage(problem.to_string())
 }
 
 fn could_not_listen(flag: &str, address: SocketAddr, error: &std::io::Error) -> Refusal {

@@ -414,7 +414,7 @@ fn a_certificate_is_read_again_when_its_files_change() {
         files[1],
     ];
     let (code, _, error) = run(&check);
-    assert_eq!(code, 1, "{error}");
+    assert_eq!(code, 2, "{error}");
     assert!(
         error.ends_with("key.pem: no private key: a PEM file has BEGIN and END lines\n"),
         "{error}"
@@ -422,6 +422,13 @@ fn a_certificate_is_read_again_when_its_files_change() {
     let (code, _, error) = run(&["decide", file.path(), "--cert", files[0]]);
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("--key"), "{error}");
+    fs::remove_file(&key).unwrap();
+    let (code, _, error) = run(&check);
+    assert_eq!((code, error.lines().count()), (2, 1), "{error}");
+    assert!(
+        error.ends_with("; write a PEM file that this user can read\n"),
+        "{error}"
+    );
 }
 
 /// Asks once about a user, as envoyproxy/ratelimit is asked. Returns the first line of the answer.
@@ -604,6 +611,45 @@ fn numbers_are_a_line_each_second_beside_the_lines_of_the_log() {
     assert!(line.ends_with("; the limits stay as they are"), "{line}");
 }
 
+/// On a terminal, the numbers are drawn over the last ones, and end with the server.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_terminal_limits_are_drawn_in_place() {
+    let file = Limits::new("drawn", GOOD);
+    let mut command = flowgate(&["decide", file.path(), "--watch", "--rls", "none"]);
+    command.args("--http none --resp 0 --admin none".split(' '));
+    command.env("TERM", "xterm-256color");
+    let (mut screen, terminal) = crate::view::terminal(120, 24);
+    let mut process = Ending(command.stderr(terminal).spawn().unwrap());
+    // Its own end of the terminal goes with it.
+    drop(command);
+    let mut drawn = String::new();
+    let mut draw_until = |what: &str| {
+        let mut bytes = [0; 4096];
+        while !drawn.contains(what) {
+            let length = screen.read(&mut bytes).expect("more is drawn");
+            drawn.push_str(str::from_utf8(&bytes[..length]).expect("text"));
+        }
+        drawn.clone()
+    };
+    let first = draw_until("api.user");
+    let (_, address) = first.split_once("RESP on ").expect("an address");
+    let address = &address[..address.find(' ').expect("more")];
+    for refused in [0, 0, 0, 1, 1] {
+        let answer = exchange(address, "FG.ASK api.user a\r\nQUIT\r\n");
+        assert!(answer.starts_with(&format!("*5\r\n:{refused}\r\n")));
+    }
+    // Two of five, and no unit beyond the quota.
+    let last = draw_until("             2       0");
+    assert!(last.contains("\r\u{1b}[5ARESP on "), "{last:?}");
+    assert!(
+        last.contains("limit     quota  admitted  refused  refused, all  beyond"),
+        "{last:?}"
+    );
+    crate::support::signal(process.0.id(), "-TERM");
+    assert_eq!(process.0.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_store_that_cannot_be_used_is_told_in_one_line() {
     let file = Limits::new("no-store", GOOD);
@@ -680,7 +726,7 @@ fn c1_a_planned_restart_goes_on_with_what_was_taken() {
 
     fs::write(&state.0, "damaged").unwrap();
     let (code, _, error) = run(&["decide", file.path(), "--check", "--state", state.path()]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     let expected = format!(
         "flowgate: {}: the state is damaged, or of another version; remove it to begin with full limits\n",
         state.path()
@@ -708,7 +754,7 @@ fn c1_a_planned_restart_goes_on_with_what_was_lent() {
     fs::write(&state.0, "damaged").unwrap();
     let check = ["decide", file.path(), "--check"];
     let (code, _, error) = run(&[&check[..], &options[..]].concat());
-    assert_eq!(code, 1);
+    assert_eq!(code, 2);
     let expected = format!("flowgate: {}: the state is damaged", state.path());
     assert!(error.starts_with(&expected), "{error}");
 }
@@ -737,8 +783,19 @@ fn a_state_that_cannot_be_written_is_refused_at_the_start() {
     assert_eq!((code, fs::read_dir(&folder.0).unwrap().count()), (0, 0));
     fs::write(&state, "damaged").unwrap();
     let (code, ..) = check(state.to_str().unwrap());
-    assert_eq!((code, fs::read(&state).unwrap()), (1, b"damaged".to_vec()));
+    assert_eq!((code, fs::read(&state).unwrap()), (2, b"damaged".to_vec()));
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+    // What is there is no file.
+    let (code, _, error) = check(folder.0.to_str().unwrap());
+    assert_eq!((code, error.lines().count()), (2, 1), "{error}");
+    assert!(
+        error.starts_with("flowgate: cannot read the state "),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("remove it to begin with full limits\n"),
+        "{error}"
+    );
 }
 
 #[test]

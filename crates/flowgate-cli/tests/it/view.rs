@@ -14,9 +14,8 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Runs it with standard error on a terminal of this size. Returns its exit code, its standard output, and what it
-/// drew.
-pub fn on_terminal(columns: u16, rows: u16, mut command: Command) -> (Option<i32>, String, String) {
+/// Makes a terminal of this size. Returns what is drawn on it, and what a process writes to.
+pub fn terminal(columns: u16, rows: u16) -> (File, Stdio) {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&screen).unwrap();
     unlockpt(&screen).unwrap();
@@ -30,14 +29,21 @@ pub fn on_terminal(columns: u16, rows: u16, mut command: Command) -> (Option<i32
         ws_ypixel: 0,
     };
     tcsetwinsize(&terminal, size).unwrap();
-    command.stderr(Stdio::from(terminal));
+    (File::from(screen), Stdio::from(terminal))
+}
+
+/// Runs it with standard error on a terminal of this size. Returns its exit code, its standard output, and what it
+/// drew.
+pub fn on_terminal(columns: u16, rows: u16, mut command: Command) -> (Option<i32>, String, String) {
+    let (mut screen, terminal) = terminal(columns, rows);
+    command.stderr(terminal);
     let child = command.spawn().unwrap();
     // Its own end of the terminal goes with it.
     drop(command);
     let drawing = thread::spawn(move || {
         let mut drawn = Vec::new();
         // Ends with an error when the other end is closed.
-        let _ = File::from(screen).read_to_end(&mut drawn);
+        let _ = screen.read_to_end(&mut drawn);
         drawn
     });
     let output = child.wait_with_output().unwrap();

@@ -7,9 +7,11 @@ mod script;
 mod tests;
 mod together;
 
-pub(crate) use together::Together;
+pub(crate) use together::InFlight;
 
+use crate::fleet::Shared;
 use crate::limit::{Of, Question};
+use crate::timer::Patience;
 use crate::{Admitted, Ask};
 use flowgate::Denied;
 use held::Held;
@@ -20,6 +22,7 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// What a caller is answered.
@@ -33,7 +36,17 @@ pub struct AskAll {
     leased: VecDeque<(usize, Ask)>,
     held: Held,
     parts: Vec<Part>,
-    answer: Option<oneshot::Receiver<Answer>>,
+    /// The fleet of one of them, whose clock measures the time.
+    fleet: Option<Arc<Shared>>,
+    patience: Option<Patience>,
+    waiting: Option<Waiting>,
+}
+
+/// A caller that waits for its answer.
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Receiver<Answer>,
+    in_flight: Arc<InFlight>,
 }
 
 /// The units that are asked of one record.
@@ -175,8 +188,16 @@ impl Ask {
     /// The units of a future that is dropped are given back, in the same way. They may be lost if the process ends.
     pub fn all(asks: impl IntoIterator<Item = Self>) -> AskAll {
         let (mut leased, mut parts) = (VecDeque::new(), Vec::<Part>::new());
+        let (mut fleet, mut longest) = (None, None::<Duration>);
         for (at, ask) in asks.into_iter().enumerate() {
-            let Self { of, n, answer } = ask;
+            let Self {
+                of, n, patience, ..
+            } = ask;
+            fleet.get_or_insert_with(|| Arc::clone(of.shared()));
+            if let Some(patience) = patience {
+                longest =
+                    Some(longest.map_or(patience.longest, |longest| longest.min(patience.longest)));
+            }
             match of {
                 Of::Strict(_) if n == 0 => {}
                 Of::Strict(of) => match parts.iter_mut().find(|part| part.is_of(&of)) {
@@ -190,14 +211,16 @@ impl Ask {
                         listed: vec![at],
                     }),
                 },
-                of @ Of::Leased(_) => leased.push_back((at, Self { of, n, answer })),
+                of @ Of::Leased(_) => leased.push_back((at, Self::new(of).n(n))),
             }
         }
         AskAll {
             leased,
             held: Held::default(),
             parts,
-            answer: None,
+            fleet,
+            patience: longest.map(Patience::new),
+            waiting: None,
         }
     }
 }
@@ -209,6 +232,34 @@ impl Part {
 }
 
 impl AskAll {
+    /// Waits for the store for at most `longest`, counted from the first poll.
+    ///
+    /// After that, this process decides alone on the limits that the store has not answered about; see [`Ask::within`]. Without this, the
+    /// shortest such time of the parts holds for all of them.
+    ///
+    /// What the store takes later stays taken if the request was admitted. If it was refused, that is given back.
+    ///
+    /// ```
+    /// use flowgate::ManualClock;
+    /// use flowgate_fleet::{Ask, CutOff, LocalStore};
+    /// use std::time::Duration;
+    ///
+    /// let store = LocalStore::new(ManualClock::new());
+    /// let fleet = store.fleet().timeout(Duration::from_secs(60)).open()?;
+    /// let api = fleet.limit("api", "100/s".parse()?).when_cut_off(CutOff::Admit).build()?;
+    /// let tenants = fleet.keyed("tenant", "5/h".parse()?).when_cut_off(CutOff::Deny).build()?;
+    ///
+    /// store.pause();
+    /// let denied = Ask::all([api.ask(), tenants.ask("t-17")]).within(Duration::ZERO).block().unwrap_err();
+    /// assert!(denied.is_outage());
+    /// assert_eq!(denied.limits()[0].0, 1);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn within(mut self, longest: Duration) -> Self {
+        self.patience = Some(Patience::new(longest));
+        self
+    }
+
     /// Blocks the current thread until there is an answer.
     ///
     /// # Errors
@@ -219,6 +270,11 @@ impl AskAll {
     ///
     /// Panics in an asynchronous task of tokio, which must not block.
     pub fn block(mut self) -> Result<Admitted, DeniedBy> {
+        if self.patience.is_some()
+            && let Some(fleet) = self.fleet.clone()
+        {
+            return fleet.block_on(self).unwrap_or(Err(unanswered()));
+        }
         while let Some((at, ask)) = self.leased.pop_front() {
             let (of, n) = (ask.of.clone(), ask.n);
             let admitted = ask.block();
@@ -226,15 +282,23 @@ impl AskAll {
                 .add(of, n, admitted.map_err(|denied| DeniedBy::one(at, denied))?);
         }
         match self.begin() {
-            Ok(receiver) => receiver.blocking_recv().unwrap_or(Err(unanswered())),
+            Ok(waiting) => waiting.answer.blocking_recv().unwrap_or(Err(unanswered())),
             Err(answer) => answer,
         }
     }
 
     /// Asks the store. Returns the answer as an error if it is there already.
-    fn begin(&mut self) -> Result<oneshot::Receiver<Answer>, Answer> {
+    fn begin(&mut self) -> Result<Waiting, Answer> {
         let parts = std::mem::take(&mut self.parts);
-        Together::begin(parts, std::mem::take(&mut self.held))
+        InFlight::begin(parts, std::mem::take(&mut self.held))
+    }
+
+    /// Returns whether the caller waits no longer.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let (Some(patience), Some(fleet)) = (&mut self.patience, &self.fleet) else {
+            return false;
+        };
+        patience.is_over(&fleet.timer, context)
     }
 }
 
@@ -242,32 +306,39 @@ impl Future for AskAll {
     type Output = Result<Admitted, DeniedBy>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        while let Some((at, ask)) = self.leased.front_mut() {
-            let (at, of, n) = (*at, ask.of.clone(), ask.n);
-            match Pin::new(ask).poll(context) {
+        while let Some((_, ask)) = self.leased.front_mut() {
+            let admitted = match Pin::new(ask).poll(context) {
+                Poll::Ready(admitted) => Some(admitted),
+                Poll::Pending if self.is_late(context) => None,
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(admitted)) => self.held.add(of, n, admitted),
-                Poll::Ready(Err(denied)) => {
+            };
+            let (at, mut ask) = self.leased.pop_front().expect("it was polled");
+            match admitted.unwrap_or_else(|| ask.give_up()) {
+                Ok(admitted) => self.held.add(ask.of, ask.n, admitted),
+                Err(denied) => {
                     self.held = Held::default();
                     return Poll::Ready(Err(DeniedBy::one(at, denied)));
                 }
             }
-            self.leased.pop_front();
         }
-        let mut answer = match self.answer.take() {
-            Some(answer) => answer,
+        let mut waiting = match self.waiting.take() {
+            Some(waiting) => waiting,
             None => match self.begin() {
-                Ok(answer) => answer,
+                Ok(waiting) => waiting,
                 Err(answer) => return Poll::Ready(answer),
             },
         };
-        match Pin::new(&mut answer).poll(context) {
-            Poll::Ready(answer) => Poll::Ready(answer.unwrap_or(Err(unanswered()))),
-            Poll::Pending => {
-                self.answer = Some(answer);
-                Poll::Pending
-            }
+        if let Poll::Ready(answer) = Pin::new(&mut waiting.answer).poll(context) {
+            return Poll::Ready(answer.unwrap_or(Err(unanswered())));
         }
+        if self.is_late(context) {
+            // If it has been answered, the answer has been sent.
+            let late = waiting.in_flight.late();
+            let sent = || waiting.answer.try_recv().unwrap_or(Err(unanswered()));
+            return Poll::Ready(late.unwrap_or_else(sent));
+        }
+        self.waiting = Some(waiting);
+        Poll::Pending
     }
 }
 

@@ -1,5 +1,6 @@
 //! Requests of two limits in two places, their calls interleaved at random: against buckets that only see what was admitted.
 
+use super::together::Together;
 use super::*;
 use crate::bucket::Bucket;
 use crate::call::{Failure, Reply, Request, Run};
@@ -28,7 +29,7 @@ enum Mode {
 
 /// A request on its way.
 struct Flight {
-    together: Box<Together>,
+    together: Together,
     /// `None`: the caller has gone.
     receiver: Option<oneshot::Receiver<Answer>>,
     units: [u64; 2],
@@ -175,8 +176,17 @@ impl World {
     fn step(&mut self) {
         let at = self.random.usize(0..self.flights.len());
         let mut flight = self.flights.swap_remove(at);
-        if self.random.u32(0..100) == 0 {
-            flight.receiver = None;
+        match self.random.u32(0..100) {
+            0 => flight.receiver = None,
+            1 if flight.receiver.is_some() => {
+                if let Some(late) = flight.together.late() {
+                    // It is the store's refusal, if that is only being undone.
+                    let denied = late.expect_err("nothing is admitted alone");
+                    assert!(denied.is_outage() || denied.retry_after().is_some());
+                    flight.receiver = None;
+                }
+            }
+            _ => {}
         }
         let open = flight
             .requests
@@ -344,4 +354,93 @@ fn c1_a_store_that_forgets_adds_no_more_than_a_burst_whatever_is_given_back() {
         let (undone, _) = run(Mode::Forgetful, quotas);
         assert!(undone > 300, "{undone}");
     }
+}
+
+/// A request of two limits in two places: the store has granted the first, and has not answered about the second.
+struct Half {
+    world: World,
+    together: Together,
+    request: Request,
+    _receiver: oneshot::Receiver<Answer>,
+}
+
+impl Half {
+    /// Of three units each.
+    fn new(cut_off: CutOff) -> Self {
+        let mut world = World::new(Mode::Slow, SLOW, 7);
+        let fleet = Fleet::local().clock(&world.time).open().expect("a fleet");
+        let asks = [0, 1].map(|at| {
+            let limit = fleet.limit(NAMES[at], SLOW[at].parse().expect("a quota"));
+            let limit = limit.when_cut_off(cut_off).build().expect("a limit");
+            limit.ask().n(3)
+        });
+        let place = |of: &Question| usize::from(of.record == Record::of(NAMES[0], b""));
+        let parts = Ask::all(asks).parts;
+        let begun = Together::new(parts, Held::default(), place);
+        let (mut together, receiver) = begun.expect("the store decides");
+        let mut requests = Vec::new();
+        // It is looked at both, and one of them is taken from.
+        for _ in 0..2 {
+            assert!(together.advance());
+            together.ask(&mut requests);
+            let carried_out = requests.drain(..);
+            let outcomes = carried_out.map(|request| Ok(world.carry_out(&request)));
+            together.note(outcomes.collect());
+        }
+        assert!(together.advance());
+        together.ask(&mut requests);
+        Self {
+            world,
+            together,
+            request: requests.remove(0),
+            _receiver: receiver,
+        }
+    }
+
+    /// Carries out what is left. Returns how many units each limit lacks then.
+    fn end(mut self) -> [u64; 2] {
+        let mut requests = vec![self.request];
+        loop {
+            let carried_out = requests.drain(..);
+            let outcomes = carried_out.map(|request| Ok(self.world.carry_out(&request)));
+            self.together.note(outcomes.collect());
+            if !self.together.advance() {
+                break;
+            }
+            self.together.ask(&mut requests);
+        }
+        let now_us = self.world.now_us();
+        [0, 1].map(|at| {
+            let stored = self.world.stored[&Record::of(NAMES[at], b"")];
+            stored.debt_at(now_us).div_ceil(self.world.terms[at].period)
+        })
+    }
+}
+
+#[test]
+fn c1_a_request_that_is_admitted_late_stays_taken_and_one_that_is_refused_late_is_given_back() {
+    let mut half = Half::new(CutOff::Admit);
+    let admitted = half.together.late().expect("it has not been answered");
+    assert!(admitted.expect("everything is").is_degraded());
+    assert!(half.together.late().is_none(), "it is decided once");
+    assert_eq!(half.end(), [3, 3]);
+
+    let mut half = Half::new(CutOff::Deny);
+    let denied = half.together.late().expect("it has not been answered");
+    let denied = denied.expect_err("nothing is");
+    assert!(denied.is_outage());
+    assert_eq!(denied.limits().len(), 1, "the store has granted the other");
+    assert_eq!(half.end(), [0, 0]);
+}
+
+#[test]
+fn a_late_request_takes_from_no_share_twice_when_its_call_is_lost() {
+    let mut half = Half::new(CutOff::Share(1, 4));
+    assert!(half.together.late().is_some_and(|late| late.is_ok()));
+    let limits: Vec<_> = half.together.strict().collect();
+    half.together.note(vec![Err(Failure::Lost)]);
+    assert!(!half.together.advance());
+    let alone = |strict: &Arc<crate::strict::Strict>| strict.counts().degraded_units;
+    let units: Vec<_> = limits.iter().map(alone).collect();
+    assert_eq!(units.iter().sum::<u64>(), 3, "{units:?}");
 }

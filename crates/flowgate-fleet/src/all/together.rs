@@ -11,22 +11,30 @@
 //! thread, which then goes on with the next stage. So it ends, whatever the caller does.
 
 use super::held::Held;
-use super::{Answer, DeniedBy, Part, unanswered};
+use super::{Answer, DeniedBy, Part, Waiting, unanswered};
 use crate::Admitted;
 use crate::call::{Call, Failure, GiveBack, Reply, Request, Run};
 use crate::fleet::{Announced, Shared};
 use crate::limit::Question;
 use crate::link::Outcome;
 use crate::strict::Known;
+#[cfg(test)]
+use crate::strict::Strict;
+use crate::tally::Silence;
 use crate::terms::{Kind, Terms};
 use flowgate::{Denied, Timestamp};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A request of several limits.
-pub(crate) struct Together {
+/// A request of several limits, whose caller may decide to wait no longer.
+#[derive(Debug)]
+pub(crate) struct InFlight(Mutex<Together>);
+
+/// What has become of it so far.
+#[derive(Debug)]
+pub(super) struct Together {
     members: Vec<Member>,
     held: Held,
     /// Members of one fleet each, which are looked at.
@@ -35,17 +43,21 @@ pub(crate) struct Together {
     steps: VecDeque<Vec<usize>>,
     stage: Stage,
     refused: Option<DeniedBy>,
+    /// It was admitted before the store had answered.
+    is_admitted: bool,
     answer: Option<oneshot::Sender<Answer>>,
     _entered: Option<Entered>,
 }
 
 /// A step of a request, and the members that it is about.
+#[derive(Debug)]
 enum Stage {
     Look(Vec<usize>),
     Take(Vec<usize>),
     GiveBack(Vec<usize>),
 }
 
+#[derive(Debug)]
 struct Member {
     part: Part,
     state: State,
@@ -55,7 +67,7 @@ struct Member {
 }
 
 /// What has become of a member's units.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum State {
     /// They have not been asked for.
     Open,
@@ -83,9 +95,9 @@ impl Member {
     }
 
     /// Decides without the store.
-    fn alone(&mut self) -> Result<(), Denied> {
+    fn alone(&mut self, silence: Silence) -> Result<(), Denied> {
         let Question { strict, record, .. } = self.of();
-        strict.alone_of(*record, self.part.n)?;
+        strict.alone_of(*record, self.part.n, silence)?;
         self.state = State::Alone;
         Ok(())
     }
@@ -127,21 +139,56 @@ impl Member {
     }
 }
 
-impl Together {
+impl InFlight {
     /// Decides without a call if that is possible, or else begins.
-    pub(super) fn begin(parts: Vec<Part>, held: Held) -> Result<oneshot::Receiver<Answer>, Answer> {
+    pub(super) fn begin(parts: Vec<Part>, held: Held) -> Result<Waiting, Answer> {
         let place = |of: &Question| of.shared.place(of.record);
-        let (together, receiver) = Self::new(parts, held, place)?;
-        together.go_on();
-        Ok(receiver)
+        let (together, answer) = Together::new(parts, held, place)?;
+        let in_flight = Arc::new(Self(Mutex::new(together)));
+        Arc::clone(&in_flight).go_on();
+        Ok(Waiting { answer, in_flight })
     }
 
+    /// Announces the next stage, or answers.
+    fn go_on(self: Arc<Self>) {
+        let mut together = self.together();
+        if together.advance() {
+            let fleet = Arc::clone(&together.members[together.asked()[0]].of().shared);
+            drop(together);
+            fleet.announce(Announced::All(self));
+        }
+    }
+
+    fn together(&self) -> MutexGuard<'_, Together> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the calls of this stage. Returns how many there are.
+    pub(crate) fn ask(&self, calls: &mut Vec<Request>) -> usize {
+        let before = calls.len();
+        self.together().ask(calls);
+        calls.len() - before
+    }
+
+    /// Notes what became of the calls of this stage, and goes on.
+    pub(crate) fn answer(self: Arc<Self>, outcomes: Vec<Outcome>) {
+        self.together().note(outcomes);
+        self.go_on();
+    }
+
+    /// Decides for a caller that waits no longer. Returns `None` if the answer has been sent.
+    pub(super) fn late(&self) -> Option<Answer> {
+        self.together().late()
+    }
+}
+
+impl Together {
     /// Returns the request before its first stage, or the answer. A script takes from the records of one `place`.
     pub(super) fn new(
         parts: Vec<Part>,
         held: Held,
         place: impl Fn(&Question) -> usize,
-    ) -> Result<(Box<Self>, oneshot::Receiver<Answer>), Answer> {
+    ) -> Result<(Self, oneshot::Receiver<Answer>), Answer> {
         let member = |part: Part| Member {
             state: State::Open,
             sent: part.of.strict.now(),
@@ -149,16 +196,17 @@ impl Together {
             part,
         };
         let (answer, receiver) = oneshot::channel();
-        let mut together = Box::new(Self {
+        let mut together = Self {
             members: parts.into_iter().map(member).collect(),
             held,
             looks: VecDeque::new(),
             steps: VecDeque::new(),
             stage: Stage::Look(Vec::new()),
             refused: None,
+            is_admitted: false,
             answer: Some(answer),
             _entered: None,
-        });
+        };
         if let Err(denied) = together.decide() {
             return Err(Err(together.undone(denied)));
         }
@@ -215,7 +263,7 @@ impl Together {
             return Err(DeniedBy::all(denied));
         }
         for at in cut_off {
-            self.alone(at);
+            self.alone(at, Silence::Lost);
         }
         self.refused.take().map_or(Ok(()), Err)
     }
@@ -282,14 +330,6 @@ impl Together {
         self.steps = steps.into();
     }
 
-    /// Announces the next stage, or answers.
-    fn go_on(mut self: Box<Self>) {
-        if self.advance() {
-            let fleet = Arc::clone(&self.members[self.asked()[0]].of().shared);
-            fleet.announce(Announced::All(self));
-        }
-    }
-
     /// Begins the next stage. Returns `false` if there is none, and the caller has been answered.
     pub(super) fn advance(&mut self) -> bool {
         let next = self.next();
@@ -299,6 +339,9 @@ impl Together {
     }
 
     fn next(&mut self) -> Option<Stage> {
+        if self.is_admitted {
+            return None;
+        }
         let has_gone = self.answer.as_ref().is_none_or(oneshot::Sender::is_closed);
         if has_gone && self.refused.is_none() {
             self.refused = Some(unanswered());
@@ -349,7 +392,7 @@ impl Together {
     }
 
     /// Adds the requests of this stage.
-    pub(crate) fn ask(&mut self, requests: &mut Vec<Request>) {
+    pub(super) fn ask(&mut self, requests: &mut Vec<Request>) {
         match &self.stage {
             Stage::Look(look) => requests.extend(look.iter().map(|&at| {
                 let call = self.members[at].request(Vec::new());
@@ -377,12 +420,14 @@ impl Together {
         }
     }
 
-    /// Notes what became of the requests of this stage, and goes on.
-    pub(crate) fn answer(mut self: Box<Self>, outcomes: Vec<Outcome>) {
-        self.note(outcomes);
-        self.go_on();
+    #[cfg(test)]
+    pub(super) fn strict(&self) -> impl Iterator<Item = Arc<Strict>> {
+        self.members
+            .iter()
+            .map(|member| Arc::clone(&member.of().strict))
     }
 
+    /// Notes what became of the requests of this stage.
     pub(super) fn note(&mut self, outcomes: Vec<Outcome>) {
         match std::mem::replace(&mut self.stage, Stage::Look(Vec::new())) {
             Stage::Look(look) => self.looked(&look, outcomes),
@@ -401,7 +446,7 @@ impl Together {
                 Ok([]) => {}
                 Err(failure) => {
                     self.members[at].unanswered(failure.clone());
-                    self.alone(at);
+                    self.alone(at, Silence::Lost);
                 }
             }
         }
@@ -427,7 +472,7 @@ impl Together {
             Err(failure) => {
                 for at in step {
                     self.members[at].unanswered(failure.clone());
-                    self.alone(at);
+                    self.alone(at, Silence::Lost);
                 }
                 return;
             }
@@ -483,11 +528,32 @@ impl Together {
         }
     }
 
+    /// Decides without the store on what it has not answered. Returns `None` if the answer has been sent.
+    pub(super) fn late(&mut self) -> Option<Answer> {
+        self.answer.take()?;
+        for at in 0..self.members.len() {
+            if self.refused.is_none() && self.members[at].is_open() {
+                self.alone(at, Silence::Late);
+            }
+        }
+        let Some(denied) = self.refused.take() else {
+            // What the store takes from now on stays taken.
+            self.is_admitted = true;
+            let admitted = self.admitted();
+            self.held.spend();
+            return Some(Ok(admitted));
+        };
+        // What the store has taken, or takes from now on, is given back.
+        let denied = self.undone(denied);
+        self.refused = Some(unanswered());
+        Some(Err(denied))
+    }
+
     /// Lets this process decide on a member without the store.
-    fn alone(&mut self, at: usize) {
-        if self.refused.is_some() {
+    fn alone(&mut self, at: usize, silence: Silence) {
+        if self.refused.is_some() || self.is_admitted {
             self.members[at].state = State::Gone;
-        } else if let Err(denied) = self.members[at].alone() {
+        } else if let Err(denied) = self.members[at].alone(silence) {
             self.refused = Some(DeniedBy::all(self.members[at].listed(denied).collect()));
         }
     }
@@ -533,6 +599,7 @@ impl Member {
 }
 
 /// A request that is waiting.
+#[derive(Debug)]
 struct Entered(Arc<Shared>);
 
 impl Entered {

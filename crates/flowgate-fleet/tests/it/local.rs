@@ -15,7 +15,7 @@ fn quota() -> Quota {
 }
 
 /// The largest excess over `burst + rate × t` of all intervals. `admitted` has the units of each step.
-fn excess(admitted: &[u64]) -> i64 {
+pub(crate) fn excess(admitted: &[u64]) -> i64 {
     // The best interval that ends here: the one that ends at the step before it, or none of that.
     let (mut best, mut worst) = (0, i64::MIN);
     for &units in admitted {

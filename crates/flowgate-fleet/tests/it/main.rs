@@ -15,6 +15,7 @@ mod partition;
 mod sentinel;
 mod servers;
 mod settings;
+mod slow;
 mod strict;
 mod support;
 mod tls;

@@ -89,8 +89,9 @@ pub(super) struct RateLimit {
 /// `envoy.config.core.v3.HeaderValue`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct HeaderField {
-    #[prost(string, tag = "1")]
-    pub(super) key: String,
+    /// Text in Envoy's definition, and the bytes are the same. Names are not allocated.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) key: Bytes,
     #[prost(string, tag = "2")]
     pub(super) value: String,
 }
@@ -109,11 +110,13 @@ pub(super) struct Struct {
     pub(super) fields: BTreeMap<String, Value>,
 }
 
-/// `google.protobuf.Value`: a text or a list.
+/// `google.protobuf.Value`: a text, fields or a list.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Value {
     #[prost(string, optional, tag = "3")]
     pub(super) text: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    pub(super) fields: Option<Struct>,
     #[prost(message, optional, tag = "6")]
     pub(super) list: Option<ListValue>,
 }

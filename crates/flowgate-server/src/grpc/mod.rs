@@ -28,13 +28,16 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tonic::body::Body;
 use tonic::server::{Grpc, ServerStreamingService, StreamingService, UnaryService};
 use tonic::{Code, Status, Streaming};
 
 /// The largest message of the services that are not asked for decisions, in bytes.
 const MAX_SMALL_MESSAGE: usize = 4 << 10;
+
+/// The part of a client's time that is for the ways: a tenth, within these bounds, and never more than half of the time.
+const WAYS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(10)];
 
 /// The services of one connection.
 pub(crate) struct Services {
@@ -64,12 +67,13 @@ impl Services {
         }
         let most = self.site.bounds.command_time;
         let time = request_time(request.headers()).map_or(most, |time| time.min(most));
-        let reply = match timeout(time, self.route(request, running)).await {
+        let end = Instant::now() + time;
+        let [shortest, longest] = WAYS;
+        let decided_by = end - (time / 10).clamp(shortest, longest).min(time / 2);
+        let reply = match timeout_at(end, self.route(request, running, decided_by)).await {
             Ok(reply) => reply,
-            Err(_) => Status::deadline_exceeded(
-                "no answer in time: the message has not arrived, or the store is slow",
-            )
-            .into_http(),
+            Err(_) => Status::deadline_exceeded("no answer in time: the message has not arrived")
+                .into_http(),
         };
         match reply.extensions().get::<Status>() {
             Some(status) if code_of(status) != status.code() => {
@@ -79,7 +83,13 @@ impl Services {
         }
     }
 
-    async fn route(&self, request: Request<Incoming>, running: &Running) -> Response<Body> {
+    /// Answers a request. A decision waits for a store until `decided_by` at the latest.
+    async fn route(
+        &self,
+        request: Request<Incoming>,
+        running: &Running,
+        decided_by: Instant,
+    ) -> Response<Body> {
         let path = request.uri().path();
         // Programs that watch a server have no token.
         let is_open = matches!(path, health::CHECK | health::WATCH);
@@ -102,7 +112,9 @@ impl Services {
                     let (limits, other) = (Arc::clone(&limits), self.site.other.as_ref());
                     let mut traced = traced.take().unwrap_or(Traced::not_sampled());
                     async move {
-                        let answer = rls::answer(&limits, other, &request, &mut traced).await;
+                        let decided_by = Some(decided_by.into_std());
+                        let answer =
+                            rls::answer(&limits, decided_by, other, &request, &mut traced).await;
                         traced.status_of(&answer);
                         answer
                     }
@@ -185,8 +197,27 @@ impl Services {
 pub fn rls_answer(limits: &DecideLimits, request: &[u8]) -> Option<Vec<u8>> {
     let request = messages::RateLimitRequest::decode(request).ok()?;
     let response =
-        rls::answer(limits, None, &request, &mut Traced::not_sampled()).now_or_never()?;
+        rls::answer(limits, None, None, &request, &mut Traced::not_sampled()).now_or_never()?;
     Some(response.ok()?.encode_to_vec())
+}
+
+/// Reads a message of Envoy's rate limit services and writes it again, for tests. Fields that this server does not know are lost.
+///
+/// `None`: there is no message of that name, or these bytes are none.
+#[doc(hidden)]
+pub fn read_and_written(name: &str, message: &[u8]) -> Option<Vec<u8>> {
+    fn again<M: Message + Default>(message: &[u8]) -> Option<Vec<u8>> {
+        Some(M::decode(message).ok()?.encode_to_vec())
+    }
+    match name {
+        "RateLimitRequest" => again::<messages::RateLimitRequest>(message),
+        "RateLimitResponse" => again::<messages::RateLimitResponse>(message),
+        "RateLimitQuotaUsageReports" => {
+            again::<quota_messages::RateLimitQuotaUsageReports>(message)
+        }
+        "RateLimitQuotaResponse" => again::<quota_messages::RateLimitQuotaResponse>(message),
+        _ => None,
+    }
 }
 
 fn grpc<M, R>(max_message: usize) -> Grpc<Protobuf<M, R>>

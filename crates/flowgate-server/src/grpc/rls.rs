@@ -10,7 +10,10 @@ use crate::envoy::{self, Why};
 use crate::limits::DecideLimits;
 use crate::trace::{Operation, Traced};
 use flowgate::Quota;
-use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use flowgate_fleet::CutOff;
+use prost::bytes::Bytes;
+use std::collections::BTreeMap;
+use std::time::Instant;
 use tonic::Code;
 
 pub(super) const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
@@ -21,7 +24,7 @@ pub(super) const OPERATION: Operation = Operation::Grpc {
 pub(super) const SHOULD_RATE_LIMIT: &str =
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// Decides.
+/// Decides, and waits for a store until `decided_by` at the latest.
 ///
 /// # Errors
 ///
@@ -29,6 +32,7 @@ pub(super) const SHOULD_RATE_LIMIT: &str =
 /// store leaves it undecided.
 pub(super) async fn answer(
     limits: &DecideLimits,
+    decided_by: Option<Instant>,
     other: Option<&Comparer>,
     request: &RateLimitRequest,
     traced: &mut Traced,
@@ -37,7 +41,7 @@ pub(super) async fn answer(
     let descriptors = descriptors(request, &entries).map_err(tonic::Status::invalid_argument)?;
     let hits = request.hits_addend.max(1);
     let decision = limits
-        .decide(&request.domain, &descriptors, hits.into())
+        .decide_until(&request.domain, &descriptors, hits.into(), decided_by)
         .await;
     traced.decided(&decision);
     let decision = decision.map_err(undecided)?;
@@ -141,59 +145,117 @@ fn descriptor_status(status: &Status<'_>, own: Option<&Quota>) -> DescriptorStat
 
 /// The fields that Envoy adds to the response for its client: of each limit that can refuse, and the time of a retry.
 fn headers(decision: &LimitDecision<'_>, descriptors: &[Descriptor<'_>]) -> Vec<HeaderField> {
-    // Two fields of a limit, and the time of a retry.
-    let mut headers = HeaderMap::with_capacity(3);
+    let mut fields: Vec<HeaderField> = Vec::with_capacity(3);
     for (status, descriptor) in decision.statuses.iter().zip(descriptors) {
         let Some(rule) = status.rule.filter(|rule| !rule.is_shadow()) else {
             continue;
         };
         // The table knows no quota that a request names.
         let is_own = descriptor.quota.is_some() && rule.allow_override();
-        if !is_own {
-            status.describe(&rule.key(descriptor.entries), &mut headers);
+        if is_own {
+            continue;
+        }
+        let Some((policy, standing)) = status.draft(&rule.key(descriptor.entries)) else {
+            continue;
+        };
+        let policy = policy.to_str().unwrap_or_default();
+        match &mut fields[..] {
+            [policies, standings] => {
+                policies.add(policy);
+                standings.add(&standing);
+            }
+            _ => {
+                fields.push(HeaderField::new("ratelimit-policy", policy.to_owned()));
+                fields.push(HeaderField::new("ratelimit", standing));
+            }
         }
     }
     if let Some(wait) = decision.retry_after() {
         // Never 0, which would mean "now".
-        headers.insert(RETRY_AFTER, envoy::whole_seconds(wait).max(1).into());
-    }
-    let mut fields = Vec::with_capacity(headers.keys_len());
-    for name in headers.keys() {
-        let mut parts = headers.get_all(name).iter();
-        let mut value = parts.next().map_or_else(String::new, text_of);
-        for part in parts {
-            value += ", ";
-            value += part.to_str().unwrap_or_default();
-        }
-        let key = name.as_str().to_owned();
-        fields.push(HeaderField { key, value });
+        let seconds = envoy::whole_seconds(wait).max(1);
+        fields.push(HeaderField::new("retry-after", seconds.to_string()));
     }
     fields
 }
 
-fn text_of(value: &HeaderValue) -> String {
-    value.to_str().unwrap_or_default().to_owned()
+impl HeaderField {
+    const fn new(key: &'static str, value: String) -> Self {
+        Self {
+            key: Bytes::from_static(key.as_bytes()),
+            value,
+        }
+    }
+
+    /// Adds an item to a list.
+    fn add(&mut self, item: &str) {
+        self.value.push_str(", ");
+        self.value.push_str(item);
+    }
 }
 
-/// The names of the limits that refuse, and of the shadow rules that would. `None` if there are none.
+/// The names of the limits that refuse, of the shadow rules that would, and of the limits that were decided without their store, with what
+/// decided. `None` if there are none.
 fn metadata(statuses: &[Status<'_>]) -> Option<Struct> {
-    let names = |key: &str, is_there: fn(&Status<'_>) -> bool| {
-        let there = statuses.iter().filter(|status| is_there(status));
-        let names = there.filter_map(|status| Some(status.rule?.name()));
-        let values: Vec<_> = names.map(text).collect();
-        let list = Some(ListValue { values }).filter(|list| !list.values.is_empty())?;
-        let list = Some(list);
-        Some((key.to_owned(), Value { list, text: None }))
+    let names = |is_there: fn(&Status<'_>) -> bool| {
+        let there = statuses.iter().filter(move |status| is_there(status));
+        there.filter_map(|status| status.rule)
     };
-    let over = names("over_limit", |status| status.is_over);
-    let shadow = names("shadow_over_limit", |status| status.is_over_in_shadow);
-    let fields = over.into_iter().chain(shadow).collect();
+    let mut fields = BTreeMap::new();
+    let lists = [
+        ("over_limit", names(|status| status.is_over)),
+        (
+            "shadow_over_limit",
+            names(|status| status.is_over_in_shadow),
+        ),
+    ];
+    for (key, rules) in lists {
+        let values: Vec<_> = rules.map(|rule| Value::of(rule.name())).collect();
+        if !values.is_empty() {
+            fields.insert(key.to_owned(), Value::from(ListValue { values }));
+        }
+    }
+    let degraded = names(|status| status.is_degraded).filter_map(|rule| {
+        let mode = match rule.stored()?.cut_off() {
+            CutOff::Share(of, nodes) => Value::of(&format!("{of}/{nodes}")),
+            CutOff::Admit => Value::of("admit"),
+            // A shadow rule.
+            _ => Value::of("deny"),
+        };
+        Some((rule.name().to_owned(), mode))
+    });
+    let degraded: BTreeMap<_, _> = degraded.collect();
+    if !degraded.is_empty() {
+        fields.insert(
+            "degraded".to_owned(),
+            Value::from(Struct { fields: degraded }),
+        );
+    }
     Some(Struct { fields }).filter(|metadata| !metadata.fields.is_empty())
 }
 
-fn text(text: &str) -> Value {
-    Value {
-        text: Some(text.to_owned()),
-        list: None,
+impl Value {
+    fn of(text: &str) -> Self {
+        Self {
+            text: Some(text.to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<ListValue> for Value {
+    fn from(list: ListValue) -> Self {
+        Self {
+            list: Some(list),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Struct> for Value {
+    fn from(fields: Struct) -> Self {
+        Self {
+            fields: Some(fields),
+            ..Self::default()
+        }
     }
 }

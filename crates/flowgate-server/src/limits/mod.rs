@@ -20,7 +20,7 @@ use flowgate_fleet::{
     Fleet, FleetBound, FleetError, FleetKeyed, FleetStanding, LeaseAnswers, LeaseRequests,
 };
 use flowgate_tower::{Headers, LimitHeaders};
-use hyper::HeaderMap;
+use hyper::header::{HeaderMap, HeaderValue};
 use state::{Exports, StateWriter};
 use std::collections::HashMap;
 use std::collections::hash_map;
@@ -196,6 +196,22 @@ impl Rule {
                 self.headers.describe_snapshot(seen, policy, more, headers);
             }
             _ => table.limiter(key, |limiter| self.headers.describe(limiter, headers)),
+        }
+    }
+
+    /// Returns the values of `RateLimit-Policy` and `RateLimit` of a key, as a decision has `seen` it.
+    pub(crate) fn draft(
+        &self,
+        key: &Key<'_>,
+        seen: Option<Snapshot>,
+    ) -> Option<(HeaderValue, String)> {
+        let table = self.table()?;
+        match (seen, table.policy()) {
+            (Some(seen), Some(policy)) => {
+                let more = |n| table.look(key, n, None);
+                self.headers.draft_of_snapshot(seen, policy, more)
+            }
+            _ => table.limiter(key, |limiter| self.headers.draft_of(limiter)),
         }
     }
 

@@ -2,11 +2,12 @@
 
 use super::Key;
 use crate::config::{Allows, Exceeds, Terms};
-use crate::decision::Undecided;
-use flowgate::{Denied, LimiterKind, Quota};
+use crate::decision::{Answer, By, Undecided, until};
+use flowgate::{LimiterKind, Quota};
 use flowgate_fleet::{
     Ask, CutOff, Fleet, FleetBound, FleetError, FleetKeyed, FleetStanding, Overshoot,
 };
+use std::time::Instant;
 use tracing::{Instrument, debug_span};
 
 /// The keys that a server remembers, if the limit has no `capacity`.
@@ -128,10 +129,15 @@ impl Stored {
         &self,
         key: &Key<'_>,
         n: u64,
-    ) -> Result<Result<(), Denied>, Undecided> {
+        deadline: Option<Instant>,
+    ) -> Result<Answer, Undecided> {
         let span = debug_span!("call", limits = 1);
-        match self.ask(key, n).instrument(span).await {
-            Ok(_) => Ok(Ok(())),
+        let ask = match deadline {
+            Some(deadline) => self.ask(key, n).within(until(deadline)),
+            None => self.ask(key, n),
+        };
+        match ask.instrument(span).await {
+            Ok(admitted) => Ok(Ok(By::of(admitted))),
             Err(denied) => Undecided::of(&denied).map_or(Ok(Err(denied)), Err),
         }
     }
@@ -149,6 +155,10 @@ impl Stored {
     /// Returns how much all servers may have admitted beyond the quota, in tokens.
     pub(crate) fn bound(&self) -> FleetBound {
         self.limit.bound()
+    }
+
+    pub(crate) fn cut_off(&self) -> CutOff {
+        self.limit.cut_off()
     }
 
     pub(crate) fn is_connected(&self) -> bool {

@@ -1,6 +1,9 @@
 //! Clients of gRPC that are not ours: Envoy, and Python with the official definitions.
 
 use crate::support::{Running, connect, free_port, printed, program};
+use flowgate::Clock;
+use flowgate_fleet::LocalStore;
+use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
@@ -213,6 +216,44 @@ fn envoy_goes_on_without_the_server_or_does_not() {
         assert_eq!(admits.get("x-user: alice").0, 200);
         assert_eq!(denies.get("x-user: alice").0, 500);
     }
+}
+
+/// Envoy waits for 0.5 s, and refuses if there is no answer by then.
+#[test]
+#[ignore = "needs Envoy: ./ci/test"]
+fn envoy_gets_a_decision_in_its_time_although_the_store_is_slow() {
+    let Some(program) = program("envoy") else {
+        return;
+    };
+    let store = LocalStore::new(Clock::system());
+    let fleet = store.fleet().timeout(Duration::from_secs(60)).open();
+    let text =
+        "{domain: api, descriptors: [{key: user, name: users, quota: 9/day, when_cut_off: 1/3}]}";
+    let config = Config::parse("test.yaml", text).unwrap();
+    let limits = DecideLimits::in_store(&config, &DecisionTime::system(), &fleet.unwrap());
+    let server = Running::of(DecideServer::new(limits.unwrap()));
+    let envoy = Envoy::start(&program, &server, |config| {
+        let config = config.replace("failure_mode_deny: false", "failure_mode_deny: true");
+        let config = config.replace("timeout: 0.1s", "timeout: 0.5s");
+        let route = "route: { cluster: backend, prefix_rewrite: /healthz }";
+        let degraded = "%DYNAMIC_METADATA(envoy.filters.http.ratelimit:degraded)%";
+        let field = format!("{{ header: {{ key: x-degraded, value: '{degraded}' }} }}");
+        let line = format!("\n{:26}response_headers_to_add: [{field}]", "");
+        config.replace(route, &format!("{route}{line}"))
+    });
+    envoy.until(200);
+    store.pause();
+    for _ in 0..3 {
+        let (status, head) = envoy.get("x-user: alice");
+        assert_eq!(status, 200, "{head}");
+        assert_has(&head, r#"x-degraded: {"users":"1/3"}"#);
+    }
+    // The share is used up. What this server may not decide is an error, by which Envoy refuses.
+    assert_eq!(envoy.get("x-user: alice").0, 500);
+    store.resume();
+    let (status, head) = envoy.get("x-user: bob");
+    assert_eq!(status, 200);
+    assert!(!head.contains("x-degraded"), "{head}");
 }
 
 const DIVIDED: &str = "

@@ -26,8 +26,8 @@ pub static DEFINITIONS: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).unwrap());
 
 pub const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-const REQUEST: &str = "envoy.service.ratelimit.v3.RateLimitRequest";
-const RESPONSE: &str = "envoy.service.ratelimit.v3.RateLimitResponse";
+pub const REQUEST: &str = "envoy.service.ratelimit.v3.RateLimitRequest";
+pub const RESPONSE: &str = "envoy.service.ratelimit.v3.RateLimitResponse";
 
 /// The bytes of a message, by its definition.
 pub fn bytes(name: &str, json: Value) -> Vec<u8> {

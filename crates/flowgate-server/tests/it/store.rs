@@ -1,12 +1,13 @@
 //! Limits in a store that several servers share, and its outages.
 
-use crate::rpc::Client;
+use crate::rpc::{self, Client, REQUEST, RESPONSE, Reply, SHOULD_RATE_LIMIT, bytes, framed};
 use crate::support::{Running, entries, now};
 use flowgate::ManualClock;
 use flowgate_fleet::{CutOff, Fleet, LocalStore, Overshoot};
 use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime, Descriptor, Undecided};
 use serde_json::json;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const LIMITS: &str = "
 domain: api
@@ -151,6 +152,105 @@ fn an_outage_is_never_a_refusal() {
         assert!(std::time::Instant::now() < until, "it stays away");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Asks a server whose store is slow. Returns the answer, and for how long the server has waited for the store.
+fn ask_in_time(
+    store: &Store,
+    server: &Running,
+    fields: &[(&str, &str)],
+    descriptors: serde_json::Value,
+) -> (Reply, Duration) {
+    let request = json!({ "domain": "api", "descriptors": &descriptors });
+    let request = framed(&bytes(REQUEST, request));
+    thread::scope(|scope| {
+        let asks =
+            scope.spawn(|| Client::new(server.grpc).call(SHOULD_RATE_LIMIT, fields, &request));
+        let until = Instant::now() + Duration::from_secs(60);
+        // The clock stands still until the server waits.
+        let end = loop {
+            if let Some(end) = store.clock.next_wake() {
+                break end;
+            }
+            assert!(
+                Instant::now() < until && !asks.is_finished(),
+                "{descriptors}"
+            );
+            thread::yield_now();
+        };
+        let waited = end.saturating_duration_since(store.clock.now());
+        store.clock.set(end);
+        (asks.join().unwrap(), waited)
+    })
+}
+
+#[test]
+fn a_request_is_decided_within_the_time_of_its_client_although_the_store_is_slow() {
+    let store = Store::new();
+    let fleet = store.store.fleet().nodes(2);
+    let fleet = fleet.timeout(Duration::from_secs(60)).open().unwrap();
+    let config = Config::parse("test.yaml", LIMITS).unwrap();
+    let time = DecisionTime::from_epoch(&store.clock);
+    let limits = DecideLimits::in_store(&config, &time, &fleet).unwrap();
+    let server = Running::of(DecideServer::new(limits));
+    let of = |key: &str, hits: u64| json!({ "entries": [{ "key": key, "value": "a" }], "hitsAddend": hits.to_string() });
+    let ask = |fields: &[(&str, &str)], descriptors| {
+        let (reply, waited) = ask_in_time(&store, &server, fields, descriptors);
+        let message = reply.messages.first();
+        let answer = message.map(|message| rpc::json(RESPONSE, message));
+        (reply.status, answer, waited)
+    };
+    // The store answers in time.
+    let free =
+        Client::new(server.grpc).ask(json!({ "domain": "api", "descriptors": [of("user", 1)] }));
+    assert_eq!(free.unwrap().get("dynamicMetadata"), None);
+    store.store.pause();
+
+    // Ten ms are for the ways.
+    let second = Duration::from_secs(1);
+    let ways = Duration::from_millis(10);
+    let (status, answer, waited) = ask(&[("grpc-timeout", "9S")], json!([of("user", 2)]));
+    assert!(
+        (5 * second..=9 * second - ways).contains(&waited),
+        "{waited:?}"
+    );
+    let answer = answer.unwrap();
+    assert_eq!((status, &answer["overallCode"]), (Some(0), &json!("OK")));
+    assert_eq!(
+        answer["dynamicMetadata"],
+        json!({ "degraded": { "users": "1/2" } })
+    );
+    // No longer than the longest time of a command.
+    for fields in [&[("grpc-timeout", "1H")][..], &[]] {
+        let (status, answer, waited) = ask(fields, json!([of("open", 1), of("free", 1)]));
+        assert!(
+            (6 * second..=10 * second - ways).contains(&waited),
+            "{waited:?}"
+        );
+        let degraded = json!({ "degraded": { "api.open": "admit" } });
+        assert_eq!(
+            (status, &answer.unwrap()["dynamicMetadata"]),
+            (Some(0), &degraded)
+        );
+    }
+    // What this server may not admit alone is no refusal.
+    for key in ["user", "site"] {
+        let (status, answer, _) = ask(&[("grpc-timeout", "9S")], json!([of(key, 1)]));
+        assert_eq!((status, answer), (Some(14), None), "{key}");
+    }
+    let (status, answer, _) = ask(&[], json!([of("shadow", 1)]));
+    let degraded = json!({ "degraded": { "api.shadow": "deny" } });
+    assert_eq!(
+        (status, &answer.unwrap()["dynamicMetadata"]),
+        (Some(0), &degraded)
+    );
+    // Several limits are decided together.
+    let (status, answer, _) = ask(&[], json!([of("open", 1), of("site", 1)]));
+    assert_eq!((status, answer), (Some(14), None));
+    store.store.resume();
+    let site = json!({ "domain": "api", "descriptors": [of("site", 1)] });
+    let answer = Client::new(server.grpc).ask(site).unwrap();
+    assert_eq!(answer.get("dynamicMetadata"), None);
 }
 
 #[test]

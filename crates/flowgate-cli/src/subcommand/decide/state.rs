@@ -34,7 +34,12 @@ pub(super) fn read(path: &Path) -> Result<Option<State>, Refusal> {
             bytes,
         })),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(could_not("read", path, &error)),
+        Err(error) => {
+            let path = path.display();
+            Err(Refusal::usage(format!(
+                "cannot read the state {path}: {error}; let this user read it, or remove it to begin with full limits"
+            )))
+        }
     }
 }
 

@@ -103,7 +103,7 @@ impl Store {
         store = store.capacity(RECORDS);
         if let Some(state) = state {
             let damaged = || {
-                Refusal::could_not_run(format!(
+                Refusal::usage(format!(
                     "{}: the state is damaged, of another version, or of a server without --store local; remove it to begin with full limits",
                     state.file
                 ))

@@ -194,3 +194,94 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     };
     rows.iter().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use flowgate_server::{Config, DecideLimits, DecideServer, DecisionTime};
+
+    use super::*;
+
+    const LIMITS: &str = "
+domain: api
+descriptors:
+  - { key: a-key-that-is-much-longer-than-a-column, quota: 9/day burst 3 }
+  - { key: new, quota: 2/day, shadow_mode: true }
+  - { key: user, quota: 5/min }
+";
+
+    /// Only a server creates a view; this is one of nothing. Rules are sorted by their names.
+    fn nothing() -> DecideView {
+        let config = Config::parse("test.yaml", LIMITS).expect("a configuration");
+        let limits = DecideLimits::new(&config, &DecisionTime::system()).expect("limits");
+        DecideServer::new(limits).viewer().view()
+    }
+
+    /// Two seconds between the looks.
+    fn sight<'a>(before: &'a DecideView, view: &'a DecideView) -> Sight<'a> {
+        Sight {
+            time: Duration::from_secs(61),
+            passed: Duration::from_secs(2),
+            before,
+            view,
+        }
+    }
+
+    #[test]
+    fn the_busiest_limit_is_on_top_with_its_numbers_of_the_last_look() {
+        let mut before = nothing();
+        before.rules[2].counts.admitted = 3;
+        before.rules[2].counts.refused = 4;
+        let mut view = before.clone();
+        view.connections = 7;
+        view.rules[1].counts.admitted = 2;
+        view.rules[1].counts.refused_in_shadow = 6;
+        view.rules[2].counts.admitted = 3 + 500;
+        view.rules[2].counts.refused = 4 + 20;
+        view.rules[2].beyond = Some(5);
+        view.rules[0].beyond = None;
+        let lines = sight(&before, &view).lines("RESP on 127.0.0.1:6380");
+        let expected = [
+            "RESP on 127.0.0.1:6380   1m 1s, 7 connections",
+            "",
+            "limit                             quota          admitted  refused  refused, all    beyond",
+            "api.user                          5/min             250/s     10/s            24         5",
+            "api.new                           2/day               4/s    (3/s)           (6)         0",
+            "api.a-key-that-is-much-longer-t…  9/day burst 3       0/s      0/s             0  no bound",
+        ];
+        assert_eq!(lines, expected);
+        let line = sight(&before, &view).line();
+        assert_eq!(line, "1m 1s, 7 connections: admitted 254/s, refused 10/s");
+    }
+
+    #[test]
+    fn a_row_is_there_for_what_has_one() {
+        let (before, mut view) = (nothing(), nothing());
+        let has = |view: &DecideView, what: &str| {
+            let lines = sight(&before, view).lines("");
+            lines.iter().any(|line| line.contains(what))
+        };
+        assert!(!has(&view, "CL.THROTTLE") && !has(&view, "store"));
+        view.throttle.refused = 2;
+        assert!(has(
+            &view,
+            "CL.THROTTLE                       of each request       0/s      1/s             2       0"
+        ));
+        for (is_connected, what) in [(true, ", store connected"), (false, ", store AWAY")] {
+            view.is_connected = Some(is_connected);
+            assert!(has(&view, what));
+        }
+    }
+
+    #[test]
+    fn a_rule_that_a_reload_has_added_begins_with_0() {
+        let mut before = nothing();
+        before.rules.remove(2);
+        let mut view = nothing();
+        view.rules[2].counts.admitted = 8;
+        let lines = sight(&before, &view).lines("");
+        assert!(
+            lines[3].starts_with("api.user ") && lines[3].contains(" 4/s "),
+            "{lines:?}"
+        );
+    }
+}
