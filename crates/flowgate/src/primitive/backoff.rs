@@ -9,7 +9,7 @@ const DOUBLINGS: u32 = 3;
 
 /// Pauses after the loss of a compare-and-swap, before which this operation has lost `before` others.
 ///
-/// A thread that repeats a swap at once takes the cache line back from the thread that has just written it. The line then moves with
+/// A thread that repeats a swap without a pause takes the cache line back from the thread that has just written it. The line then moves with
 /// each swap, and moving takes several times as long as the swap. During a pause, the other thread swaps several times in its own
 /// cache. The longest pause has 71 turns, which are one to three microseconds.
 ///
