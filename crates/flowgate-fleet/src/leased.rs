@@ -36,7 +36,7 @@ use tokio::time;
 /// let api = fleet.limit("api", "100000/s burst 10000".parse()?).leased(Overshoot::percent(5)).build()?;
 ///
 /// api.ask().block()?; // this process holds nothing yet: asks the store
-/// assert!(api.try_acquire().is_ok()); // and now it holds some
+/// api.acquire().block()?; // takes what this process holds by now, or waits for more
 /// let gate = flowgate::Gate::builder().limit("api", Arc::clone(&api)).build()?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
