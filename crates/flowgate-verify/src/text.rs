@@ -23,6 +23,9 @@ impl fmt::Display for DetectedKind {
             DetectedKind::SlidingLog => "sliding window",
             DetectedKind::SlidingCounter => "sliding window of two counters",
             DetectedKind::CountsRefused => "sliding window that counts refused requests too",
+            DetectedKind::CounterCountsRefused => {
+                "window of two counters that count refused requests too"
+            }
             DetectedKind::Delays => "delays instead of refusals",
             DetectedKind::BlocksAfterLimit => "block after the limit",
             DetectedKind::TwoLimits => "two limits",
@@ -438,6 +441,10 @@ impl Findings {
         }
         if self.detected.kind == DetectedKind::CountsRefused {
             let text = "refused requests count: a client that keeps retrying never gets in";
+            lines.push(("", text.to_owned()));
+        }
+        if self.detected.kind == DetectedKind::CounterCountsRefused {
+            let text = "refused requests count: a client is admitted again once it sends less than this, refused requests included";
             lines.push(("", text.to_owned()));
         }
         if let Some(block) = &self.detected.block {
