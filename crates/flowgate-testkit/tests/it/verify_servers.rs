@@ -295,3 +295,25 @@ fn two_counters_whose_periods_follow_the_requests_are_a_kind() {
     }
     assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
 }
+
+/// throttled-py's bucket has whole seconds.
+#[test]
+fn a_bucket_that_is_refilled_once_per_second_is_one_with_that_tick() {
+    let mut wrong = Vec::new();
+    for (seed, (rate, burst)) in [(0, (5, 20)), (1, (5, 20)), (2, (10, 40))] {
+        let limit = ServerLimit::bucket(rate, SECOND, burst).tick(Duration::from_secs(1));
+        let findings = look(limit, &within(60), seed);
+        let detected = &findings.detected;
+        let is_it = detected.kind == DetectedKind::TokenBucket
+            && detected.alternatives.is_empty()
+            && detected.clock_tick == Some(1.0);
+        let are_its = detected.rate.is_some_and(|it| holds(it, rate as f64))
+            && detected.burst.is_some_and(|it| holds(it, burst as f64));
+        let text = "refilled every 1 s, by ";
+        let is_told = findings.to_string().contains(text);
+        if !is_it || !are_its || !is_told {
+            wrong.push(format!("{rate}/s burst {burst}, {seed}: {findings}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
