@@ -10,6 +10,7 @@ const CLOCK: &str = "fixed-window clock";
 const LOG: &str = "sliding-log";
 const COUNTER: &str = "sliding-counter";
 const COUNTS_REFUSED: &str = "counts-refused";
+const COUNTER_COUNTS_REFUSED: &str = "counter-counts-refused";
 const TWO: &str = "two-limits";
 const DELAYS: &str = "delays";
 const BLOCK_FIRST: &str = "blocks-after-limit first-refusal";
@@ -348,7 +349,7 @@ pub static PEERS: [Subject; 55] = [
         "requests.cfg",
         "1s",
         20,
-        limit(COUNTS_REFUSED, 20.0, 20),
+        limit(COUNTER_COUNTS_REFUSED, 20.0, 20),
     )
     .with("collapse"),
     haproxy(
@@ -356,7 +357,7 @@ pub static PEERS: [Subject; 55] = [
         "requests.cfg",
         "10s",
         100,
-        limit(COUNTS_REFUSED, 10.0, 100),
+        limit(COUNTER_COUNTS_REFUSED, 10.0, 100),
     )
     .with("collapse"),
     haproxy(

@@ -98,6 +98,11 @@ impl Allowance {
                 window: counter.window,
                 less: 1.0,
             },
+            Model::Periods(periods) => Self::Each {
+                limit: periods.limit,
+                window: periods.period,
+                less: 0.0,
+            },
         }
     }
 

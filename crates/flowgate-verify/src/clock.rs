@@ -5,8 +5,8 @@ use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints};
 use crate::search::{Reach, SEARCHES};
 
-/// Known tick lengths, in nanoseconds: whole milliseconds, and kernel clocks that tick 250 or 100 times per second.
-const TICKS: [f64; 3] = [SHORTEST_TICK, 4e6, 1e7];
+/// Known tick lengths, in nanoseconds: whole milliseconds, kernel clocks that tick 250 or 100 times per second, and whole seconds.
+const TICKS: [f64; 4] = [SHORTEST_TICK, 4e6, 1e7, 1e9];
 
 /// A whole millisecond.
 pub(crate) const SHORTEST_TICK: f64 = 1e6;

@@ -1,16 +1,14 @@
 //! The limit and the length of a window in which refused requests count, too.
 
-use crate::models::{Asked, Counting};
+use crate::clock::SHORTEST_TICK;
+use crate::evidence::Evidence;
+use crate::models::{Counting, Periods};
 use crate::plateau::{Plateau, as_good_as};
 use crate::{DetectedAlgorithm, DetectedKind, Estimate, Observation, ProbeOutcome};
 
 /// Lengths are tried from this fraction of the estimate to this multiple, each longer by the same share.
 const AROUND: f64 = 6.0;
 const STEPS: usize = 600;
-
-/// Number of these lengths about which others are tried, and how many.
-const NEAR: usize = 12;
-const CLOSER: usize = 40;
 
 /// Share of the responses that may be unexplained: none of a few.
 const MARGIN_SHARE: f64 = 0.0025;
@@ -22,67 +20,92 @@ const MORE: i32 = 8;
 /// Number of requests that show such a window.
 const FEWEST: usize = 100;
 
-/// Returns the lengths with the lowest score. It is low only close to the true length, and elsewhere by chance.
-fn lengths(guess: f64, score: impl Fn(f64) -> u64) -> Plateau {
-    let step = AROUND.powf(2.0 / STEPS as f64);
-    let mut rough: Vec<(u64, f64)> = (0..=STEPS)
-        .map(|index| guess / AROUND * step.powf(index as f64))
-        .map(|length| (score(length), length))
-        .collect();
-    rough.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let near = rough.iter().take(NEAR);
-    let found = near.map(|(_, length)| Plateau::find(length / step, length * step, CLOSER, &score));
-    found
-        .min_by(Plateau::order)
-        .unwrap_or_else(|| Plateau::find(guess / AROUND, guess * AROUND, STEPS, &score))
-}
+/// Periods shorter than this do not show, as a clock may have whole milliseconds.
+const SHORTEST: f64 = 40.0 * SHORTEST_TICK;
+
+/// Number of responses that exclude two counters, or do not.
+const SAMPLE: usize = 400;
 
 /// Returns the window that explains the record if refused requests count. `burst` is the number of requests that were
 /// admitted first, and `rate` per nanosecond is known within a factor of a few.
 pub(crate) fn counting(record: &[Observation], burst: f64, rate: f64) -> Option<DetectedAlgorithm> {
-    if record.len() < FEWEST
-        || record
+    detected(
+        record,
+        &[(DetectedKind::CountsRefused, log(record, burst, rate))],
+    )
+}
+
+/// The same, also for two counters. That search is slow.
+pub(crate) fn counting_any(
+    record: &[Observation],
+    burst: f64,
+    rate: f64,
+) -> Option<DetectedAlgorithm> {
+    let sample = &record[..record.len().min(SAMPLE)];
+    let may_be = counters(sample, burst, rate).is_some_and(|best| best.score <= margin(record));
+    let counters = may_be.then(|| counters(record, burst, rate)).flatten();
+    let kinds = [
+        (DetectedKind::CountsRefused, log(record, burst, rate)),
+        (DetectedKind::CounterCountsRefused, counters),
+    ];
+    detected(record, &kinds)
+}
+
+fn log(record: &[Observation], burst: f64, rate: f64) -> Option<Best> {
+    let evidence = Evidence::of(record);
+    best_of(record, burst, rate, |limit| {
+        let counting = Counting::of(limit as usize, &evidence);
+        move |window| counting.unexplained(window)
+    })
+}
+
+fn counters(record: &[Observation], burst: f64, rate: f64) -> Option<Best> {
+    let evidence = &Evidence::of(record);
+    best_of(record, burst, rate, |limit| {
+        move |period| {
+            let counts_refused = true;
+            Periods {
+                limit,
+                period,
+                counts_refused,
+            }
+            .unexplained(evidence)
+        }
+    })
+}
+
+/// Returns the best of these kinds, if it explains the record; of those that are about as good, the first one.
+fn detected(
+    record: &[Observation],
+    kinds: &[(DetectedKind, Option<Best>)],
+) -> Option<DetectedAlgorithm> {
+    let has_failed = |seen: &Observation| seen.outcome == ProbeOutcome::Failed;
+    if record.len() < FEWEST || record.iter().any(has_failed) {
+        return None;
+    }
+    let kinds = || {
+        kinds
             .iter()
-            .any(|seen| seen.outcome == ProbeOutcome::Failed)
-    {
-        return None;
-    }
-    let asked = Asked::of(record);
-    let guess = burst / rate;
-    // Requests before the burst count, too, and concurrent ones may be decided in another order.
-    let limits = LESS..=MORE;
-    let limits = limits.map(|more| burst + f64::from(more));
-    let limits = limits.filter(|limit| *limit >= 1.0);
-    let tried = limits.map(|limit| {
-        let score = |window: f64| Counting { limit, window }.unexplained(&asked);
-        let plateau = lengths(guess, score);
-        (limit, plateau.widened(plateau.score, score))
-    });
-    let tried: Vec<(f64, Plateau)> = tried.collect();
-    let (limit, best) = *tried.iter().min_by(|a, b| a.1.order(&b.1))?;
-    let of = record.len() as u64;
-    let margin = (of as f64 * MARGIN_SHARE) as u64;
-    if best.score > margin {
-        return None;
-    }
-    let most = as_good_as(best.score, of).max(margin);
-    let as_good = tried.iter().filter(|(_, other)| other.score <= most);
-    let off = as_good
-        .map(|(other, _)| (other - limit).abs())
-        .fold(0.0, f64::max);
+            .filter_map(|(kind, best)| Some((*kind, (*best)?)))
+    };
+    let least = kinds().map(|(_, best)| best.score).min()?;
+    let most = most_as_good(least, record);
+    let mut as_good = kinds().filter(|(_, best)| best.score <= most);
+    let (kind, best) = as_good.next().filter(|_| least <= margin(record))?;
+    let alternatives = as_good.map(|(kind, _)| kind).collect();
     // The server's clock may have whole milliseconds.
-    let [value, plus_minus] = [best.middle() / 1e9, best.half() / 1e9 + 1e-3];
-    let share = plus_minus / value + off / limit;
+    let [value, plus_minus] = [best.length / 1e9, best.length_off / 1e9 + 1e-3];
+    let share = plus_minus / value + best.limit_off / best.limit;
     Some(DetectedAlgorithm {
-        kind: DetectedKind::CountsRefused,
-        alternatives: Vec::new(),
+        kind,
+        alternatives,
         rate: Some(Estimate {
-            value: limit / value,
-            plus_minus: limit / value * share,
+            value: best.limit / value,
+            plus_minus: best.limit / value * share,
         }),
         burst: Some(Estimate {
-            value: limit,
-            plus_minus: off,
+            value: best.limit,
+            plus_minus: best.limit_off,
         }),
         window: Some(Estimate { value, plus_minus }),
         clock_tick: None,
@@ -92,4 +115,65 @@ pub(crate) fn counting(record: &[Observation], burst: f64, rate: f64) -> Option<
         consistent: record.len() as u64 - best.score,
         answers: record.len() as u64,
     })
+}
+
+/// A limit and a length in nanoseconds, with their uncertainties.
+#[derive(Clone, Copy, Debug)]
+struct Best {
+    score: u64,
+    limit: f64,
+    limit_off: f64,
+    length: f64,
+    length_off: f64,
+}
+
+/// Returns the limit near `burst` and the length that leave the least unexplained.
+fn best_of<S: Fn(f64) -> u64>(
+    record: &[Observation],
+    burst: f64,
+    rate: f64,
+    unexplained: impl Fn(f64) -> S,
+) -> Option<Best> {
+    let guess = burst / rate;
+    let low = (guess / AROUND).max(SHORTEST);
+    if guess * AROUND <= low {
+        return None;
+    }
+    // Requests before the burst count, too, and concurrent ones may be decided in another order.
+    let limits = LESS..=MORE;
+    let limits = limits.map(|more| burst + f64::from(more));
+    let limits = limits.filter(|limit| *limit >= 1.0);
+    let tried = limits.map(|limit| {
+        let score = unexplained(limit);
+        let plateau = Plateau::find_narrow(low, guess * AROUND, STEPS, &score);
+        (limit, plateau.widened(plateau.score, &score))
+    });
+    let tried: Vec<(f64, Plateau)> = tried.collect();
+    let (limit, best) = *tried.iter().min_by(|a, b| a.1.order(&b.1))?;
+    let most = most_as_good(best.score, record);
+    let as_good = || tried.iter().filter(|(_, other)| other.score <= most);
+    let length = best.middle();
+    let lengths = as_good().flat_map(|(_, other)| [other.low, other.high]);
+    let most_off = |value: f64, others: &mut dyn Iterator<Item = f64>| {
+        others
+            .map(|other| (other - value).abs())
+            .fold(0.0, f64::max)
+    };
+    Some(Best {
+        score: best.score,
+        limit,
+        limit_off: most_off(limit, &mut as_good().map(|(other, _)| *other)),
+        length,
+        length_off: most_off(length, &mut { lengths }),
+    })
+}
+
+/// Returns how many responses may be unexplained.
+fn margin(record: &[Observation]) -> u64 {
+    (record.len() as f64 * MARGIN_SHARE) as u64
+}
+
+/// Returns up to how many unexplained responses others are as good as one with `least`. A clock of whole milliseconds may cause one.
+fn most_as_good(least: u64, record: &[Observation]) -> u64 {
+    as_good_as(least, record.len() as u64).max(1)
 }

@@ -265,6 +265,10 @@ pub enum DetectedKind {
     ///
     /// A client that retries before the window has passed stays refused.
     CountsRefused,
+    /// Sliding window of two counters of every request, refused ones too.
+    ///
+    /// A client is admitted again once it sends less than the limit in a window, and those of the window before count less and less.
+    CounterCountsRefused,
     /// Requests over the limit are delayed, not refused. [`DetectedAlgorithm::delays`] has by how much.
     ///
     /// The delay depends on the number of requests in the window, not on how many are in flight.

@@ -2,7 +2,7 @@
 
 use crate::clock::SHORTEST_TICK;
 use crate::evidence::Evidence;
-use crate::models::{Bucket, Counter, Log, Model, OnRequest, Segments};
+use crate::models::{Bucket, Counter, Log, Model, OnRequest, Periods, Segments};
 use crate::plateau::{Plateau, as_good_as};
 use crate::search::{Reach, SEARCHES, Search};
 use crate::{DetectedKind, Estimate};
@@ -157,6 +157,10 @@ impl Fit {
             Model::Counter(counter) => Model::Counter(Counter {
                 limit: burst + 1.0,
                 ..counter
+            }),
+            Model::Periods(periods) => Model::Periods(Periods {
+                limit: burst + 1.0,
+                ..periods
             }),
         }
     }

@@ -8,7 +8,7 @@ use crate::advertised::Told;
 use crate::blocks::{Blocks, block, open_block};
 use crate::clock::{Clock, clocks};
 use crate::conclusion::ExpectedNumbers;
-use crate::counting::counting;
+use crate::counting::{counting, counting_any};
 use crate::delays::{Late, Shown, shown};
 use crate::detect::{contenders, detect, unknown};
 use crate::evidence::Evidence;
@@ -16,8 +16,8 @@ use crate::fit::{Fit, Hints, fits};
 use crate::hints::{BLURRED, at_once, hints};
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::phases::{
-    Comeback, Ends, Found, blocks, burst, burst_again, collapse, comeback, delays, queue, refill,
-    rest, saturate, shape, steady,
+    Comeback, Ends, Found, blocks, burst, burst_again, collapse, comeback, delays, forgets, queue,
+    refill, rest, saturate, shape, steady,
 };
 use crate::plateau::as_good_as;
 use crate::second::{Places, Second, TwoFits, second, two_limits};
@@ -164,7 +164,7 @@ pub(crate) fn identify<S: ProbeSubject>(
         let is_open = matches!(second, Second::Excluded { .. } | Second::Open);
         // One window that counts all requests has fewer numbers than two limits or a block.
         let may_count = is_open || matches!(second, Second::Two(_));
-        if may_count && counts_all(inquiry.record(), burst, rate, &mut found) {
+        if may_count && counts_all(inquiry, burst, rate, &mut found)? {
             found.defects.push(collapse_at(rate));
             return Ok(found);
         }
@@ -341,7 +341,7 @@ fn later<S: ProbeSubject>(
     expected: Option<ExpectedLimit>,
     found: &mut Identified,
 ) -> Result<(), S::Error> {
-    if counts_all(inquiry.record(), burst, places.rough, found) {
+    if counts_all(inquiry, burst, places.rough, found)? {
         return Ok(());
     }
     let last = inquiry.record().iter().rev().take(SILENT);
@@ -369,12 +369,27 @@ fn later<S: ProbeSubject>(
 }
 
 /// Looks for a window in which refused requests count. Returns whether it explains all responses.
-fn counts_all(record: &[Observation], burst: f64, rate: f64, found: &mut Identified) -> bool {
-    found.shown = counting(record, burst, rate);
-    found.trouble = Some(RETRIES.to_owned())
-        .filter(|_| found.shown.is_some())
-        .or(found.trouble.take());
-    found.shown.is_some()
+fn counts_all<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    burst: f64,
+    rate: f64,
+    found: &mut Identified,
+) -> Result<bool, S::Error> {
+    found.shown = counting_any(inquiry.record(), burst, rate);
+    while let Some(shown) = found
+        .shown
+        .as_ref()
+        .filter(|it| !it.alternatives.is_empty())
+    {
+        if !forgets(inquiry, shown)? {
+            break;
+        }
+        found.shown = counting_any(inquiry.record(), burst, rate);
+    }
+    if found.shown.is_some() {
+        found.trouble = Some(RETRIES.to_owned());
+    }
+    Ok(found.shown.is_some())
 }
 
 fn is_slow(seen: &Observation) -> bool {

@@ -5,6 +5,10 @@ use std::cmp::Ordering;
 /// Number of refinements of a search.
 const ROUNDS: usize = 4;
 
+/// Number of arguments of a rough scan about which others are tried, and how many.
+const NEAR: usize = 12;
+const CLOSER: usize = 40;
+
 /// Number of halvings that find an end of a range.
 const HALVINGS: usize = 12;
 
@@ -57,6 +61,28 @@ impl Plateau {
             }
         }
         best
+    }
+
+    /// Scans from `low` to `high` in `steps` steps, each longer by the same share, and then around the best of them.
+    ///
+    /// That finds a low score that is only close to one argument, while others have one by chance.
+    pub(crate) fn find_narrow(
+        low: f64,
+        high: f64,
+        steps: usize,
+        score: impl Fn(f64) -> u64,
+    ) -> Self {
+        let step = (high / low).powf(1.0 / steps as f64);
+        let mut rough: Vec<(u64, f64)> = (0..=steps)
+            .map(|index| low * step.powf(index as f64))
+            .map(|at| (score(at), at))
+            .collect();
+        rough.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        let near = rough.iter().take(NEAR);
+        let found = near.map(|(_, at)| Self::find(at / step, at * step, CLOSER, &score));
+        found
+            .min_by(Self::order)
+            .unwrap_or_else(|| Self::find(low, high, steps, &score))
     }
 
     /// Returns this range as steps around `at`.

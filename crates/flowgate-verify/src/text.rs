@@ -8,6 +8,9 @@ use crate::{
     HeaderAccuracy, KeyIsolation, Worst,
 };
 
+/// A client notices a clock whose ticks are as long, in seconds.
+const COARSE: f64 = 1.0;
+
 impl fmt::Display for DetectedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
@@ -23,6 +26,9 @@ impl fmt::Display for DetectedKind {
             DetectedKind::SlidingLog => "sliding window",
             DetectedKind::SlidingCounter => "sliding window of two counters",
             DetectedKind::CountsRefused => "sliding window that counts refused requests too",
+            DetectedKind::CounterCountsRefused => {
+                "window of two counters that count refused requests too"
+            }
             DetectedKind::Delays => "delays instead of refusals",
             DetectedKind::BlocksAfterLimit => "block after the limit",
             DetectedKind::TwoLimits => "two limits",
@@ -101,6 +107,20 @@ impl fmt::Display for DetectedAlgorithm {
             others(f, &self.alternatives)?;
         }
         Ok(())
+    }
+}
+
+impl DetectedAlgorithm {
+    /// Returns what a clock of whole seconds means for a client of a bucket.
+    fn refill(&self) -> Option<String> {
+        let tick = self.clock_tick.filter(|tick| *tick >= COARSE)?;
+        let rate = self
+            .rate
+            .filter(|_| self.kind == DetectedKind::TokenBucket)?;
+        let tokens = four_digits(rate.value * tick);
+        Some(format!(
+            "refilled every {tick} s, by {tokens}: once it is empty, a client is refused until then"
+        ))
     }
 }
 
@@ -439,6 +459,13 @@ impl Findings {
         if self.detected.kind == DetectedKind::CountsRefused {
             let text = "refused requests count: a client that keeps retrying never gets in";
             lines.push(("", text.to_owned()));
+        }
+        if self.detected.kind == DetectedKind::CounterCountsRefused {
+            let text = "refused requests count: a client is admitted again once it sends less than this, refused requests included";
+            lines.push(("", text.to_owned()));
+        }
+        if let Some(refill) = self.detected.refill() {
+            lines.push(("", refill));
         }
         if let Some(block) = &self.detected.block {
             lines.push(("", block.meaning()));

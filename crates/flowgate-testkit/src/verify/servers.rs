@@ -247,6 +247,106 @@ impl BlockAfter {
     }
 }
 
+/// Two counters of a stick table of HAProxy.
+///
+/// The requests of the previous period count in proportion to its overlap with the last period, and those of the current one entirely.
+///
+/// `http_req_rate` counts every request, `gpc0_rate` only those that the configuration adds: the admitted ones. A period begins when
+/// the previous one ends, or with the first counted request after a period without any. The clock has whole milliseconds, and a period
+/// begins at an even one.
+///
+/// ```
+/// use flowgate_testkit::verify::servers::StickTable;
+///
+/// let admitted = |mut table: StickTable, times_ms: &[u64]| -> Vec<bool> {
+///     times_ms.iter().map(|ms| table.admits(ms * 1_000_000)).collect()
+/// };
+/// // The refused request at 50 ms keeps the counter of all requests above 2, but not that of admissions.
+/// let times = [0, 10, 50, 140];
+/// assert_eq!(admitted(StickTable::of_requests(2, 100), &times), [true, true, false, false]);
+/// assert_eq!(admitted(StickTable::of_admissions(2, 100), &times), [true, true, false, true]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct StickTable {
+    limit: u64,
+    period_ms: u64,
+    counts_refused: bool,
+    /// Begin of the current period, once there was one.
+    began_ms: Option<u64>,
+    before: u64,
+    current: u64,
+}
+
+impl StickTable {
+    /// `http_req_rate(period)`, and `deny if { sc_http_req_rate(0) gt limit }`.
+    pub fn of_requests(limit: u64, period_ms: u64) -> Self {
+        Self {
+            limit,
+            period_ms,
+            counts_refused: true,
+            began_ms: None,
+            before: 0,
+            current: 0,
+        }
+    }
+
+    /// `gpc0_rate(period)`, `deny if { sc0_gpc0_rate ge limit }`, and then `sc-inc-gpc0(0)`.
+    pub fn of_admissions(limit: u64, period_ms: u64) -> Self {
+        Self {
+            counts_refused: false,
+            ..Self::of_requests(limit, period_ms)
+        }
+    }
+
+    /// Decides a request.
+    pub fn admits(&mut self, at_ns: u64) -> bool {
+        let now_ms = at_ns / 1_000_000;
+        if self.counts_refused {
+            self.count(now_ms);
+            return self.usage(now_ms) <= self.limit;
+        }
+        let admits = self.usage(now_ms) < self.limit;
+        if admits {
+            self.count(now_ms);
+        }
+        admits
+    }
+
+    fn count(&mut self, now_ms: u64) {
+        let period_ms = self.period_ms;
+        let since_ms = |began_ms: u64| now_ms - began_ms;
+        match self.began_ms {
+            Some(began_ms) if since_ms(began_ms) < period_ms => {}
+            Some(began_ms) if since_ms(began_ms) < 2 * period_ms => {
+                (self.before, self.current) = (self.current, 0);
+                self.began_ms = Some((began_ms + period_ms) & !1);
+            }
+            _ => {
+                (self.before, self.current) = (0, 0);
+                self.began_ms = Some(now_ms & !1);
+            }
+        }
+        self.current += 1;
+    }
+
+    /// Returns the events of the last period, rounded down.
+    fn usage(&self, now_ms: u64) -> u64 {
+        let Some(began_ms) = self.began_ms else {
+            return 0;
+        };
+        let ends_ms = began_ms + self.period_ms;
+        if now_ms <= ends_ms {
+            return self.current + self.before * (ends_ms - now_ms) / self.period_ms;
+        }
+        let left_ms = (ends_ms + self.period_ms).saturating_sub(now_ms);
+        if self.current <= 1 && left_ms > 0 {
+            // A low rate does not flap.
+            return self.current;
+        }
+        self.current * left_ms / self.period_ms
+    }
+}
+
 struct Bucket {
     n: u128,
     interval: u128,

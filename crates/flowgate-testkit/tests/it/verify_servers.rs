@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use flowgate_testkit::verify::servers::{ServerLimit, holds, look, look_at};
+use flowgate_testkit::verify::servers::{ServerLimit, StickTable, holds, look, look_at};
 use flowgate_testkit::verify::{
     Budget, Defect, DetectedKind, DetectedLimit, Findings, Investigation,
 };
@@ -212,4 +212,108 @@ fn without_time_for_a_second_limit_it_is_said_what_is_known() {
     );
     assert!(text.contains("a second, slower limit or a ban"), "{text}");
     assert_eq!(findings.detected.kind, DetectedKind::Unknown, "{findings}");
+}
+
+/// Returns whether these are the numbers: a limit, and its window in seconds.
+fn has(findings: &Findings, limit: f64, seconds: f64) -> bool {
+    let detected = &findings.detected;
+    let is_limit = detected.burst.is_some_and(|burst| holds(burst, limit));
+    let is_window = detected.window.is_some_and(|window| holds(window, seconds));
+    let is_rate = detected
+        .rate
+        .is_some_and(|rate| (rate.value * seconds / limit - 1.0).abs() < 0.02);
+    is_limit && is_window && is_rate
+}
+
+/// HAProxy's `http_req_rate` and `gpc0_rate`.
+#[test]
+fn two_counters_whose_periods_follow_the_requests_are_a_kind() {
+    type Table = fn(u64, u64) -> StickTable;
+    let mut wrong = Vec::new();
+    let all: [(u64, Table, _, _, _); 7] = [
+        (
+            1,
+            StickTable::of_requests,
+            DetectedKind::CounterCountsRefused,
+            20,
+            1,
+        ),
+        (
+            2,
+            StickTable::of_requests,
+            DetectedKind::CounterCountsRefused,
+            20,
+            1,
+        ),
+        (
+            1,
+            StickTable::of_requests,
+            DetectedKind::CounterCountsRefused,
+            100,
+            10,
+        ),
+        (
+            3,
+            StickTable::of_requests,
+            DetectedKind::CounterCountsRefused,
+            100,
+            10,
+        ),
+        (
+            2,
+            StickTable::of_admissions,
+            DetectedKind::SlidingCounter,
+            50,
+            1,
+        ),
+        (
+            0,
+            StickTable::of_admissions,
+            DetectedKind::SlidingCounter,
+            20,
+            2,
+        ),
+        (
+            1,
+            StickTable::of_admissions,
+            DetectedKind::SlidingCounter,
+            20,
+            2,
+        ),
+    ];
+    for (seed, build, kind, limit, seconds) in all {
+        let mut table = build(limit, 1_000 * seconds);
+        let began_ns = 1_234_567 * (1 + seed);
+        let findings = look_at(&within(60), seed, |question| {
+            table.admits(began_ns + question.at_ns).into()
+        });
+        let detected = &findings.detected;
+        let is_it = detected.kind == kind && detected.alternatives.is_empty();
+        if !is_it || !has(&findings, limit as f64, seconds as f64) {
+            wrong.push(format!("{limit} in {seconds} s, {seed}: {findings}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
+
+/// throttled-py's bucket has whole seconds.
+#[test]
+fn a_bucket_that_is_refilled_once_per_second_is_one_with_that_tick() {
+    let mut wrong = Vec::new();
+    for (seed, (rate, burst)) in [(0, (5, 20)), (1, (5, 20)), (2, (10, 40))] {
+        let limit = ServerLimit::bucket(rate, SECOND, burst).tick(Duration::from_secs(1));
+        let findings = look(limit, &within(60), seed);
+        let detected = &findings.detected;
+        let is_it = detected.kind == DetectedKind::TokenBucket
+            && detected.alternatives.is_empty()
+            && detected.clock_tick == Some(1.0);
+        let are_its = detected.rate.is_some_and(|it| holds(it, rate as f64))
+            && detected.burst.is_some_and(|it| holds(it, burst as f64));
+        let text = "refilled every 1 s, by ";
+        let is_told = findings.to_string().contains(text);
+        if !is_it || !are_its || !is_told {
+            wrong.push(format!("{rate}/s burst {burst}, {seed}: {findings}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
 }

@@ -20,14 +20,14 @@ pub(crate) struct Counter {
 
 /// Counts of the last window used and of the one before.
 #[derive(Clone, Copy, Debug, Default)]
-struct TwoCounts {
-    index: f64,
+pub(super) struct TwoCounts {
+    pub(super) index: f64,
     before: f64,
     current: f64,
 }
 
 impl TwoCounts {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             index: f64::NEG_INFINITY,
             ..Self::default()
@@ -35,7 +35,7 @@ impl TwoCounts {
     }
 
     /// Advances to the window `index`, if that is later.
-    fn advance(&mut self, index: f64) {
+    pub(super) fn advance(&mut self, index: f64) {
         if index > self.index {
             self.before = if index == self.index + 1.0 {
                 self.current
@@ -48,7 +48,7 @@ impl TwoCounts {
     }
 
     /// Returns the count in the window `index`.
-    fn at(&self, index: f64) -> f64 {
+    pub(super) fn at(&self, index: f64) -> f64 {
         if index == self.index {
             self.current
         } else if index == self.index - 1.0 {
@@ -59,12 +59,22 @@ impl TwoCounts {
     }
 
     /// Adds an admission that may have been in any window from `first` to `last`.
-    fn add_to(&mut self, first: f64, last: f64) {
+    pub(super) fn add_to(&mut self, first: f64, last: f64) {
         self.advance(last);
         if last >= self.index {
             self.current += 1.0;
         }
         if first < self.index {
+            self.before += 1.0;
+        }
+    }
+
+    /// Adds one that was in any window from `first` to `last`, in the one in which it counts least.
+    pub(super) fn add_at_least(&mut self, first: f64, last: f64) {
+        self.advance(last);
+        if first == self.index {
+            self.current += 1.0;
+        } else if first == self.index - 1.0 {
             self.before += 1.0;
         }
     }

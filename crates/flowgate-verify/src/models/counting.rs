@@ -2,79 +2,101 @@
 //! refused.
 
 use super::GRAIN;
-use crate::evidence::Span;
-use crate::{Observation, ProbeOutcome};
+use crate::evidence::{Evidence, Span};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Counting {
-    /// A whole number.
-    pub(crate) limit: f64,
-    pub(crate) window: f64,
-}
-
-/// All requests, whatever their outcome, bounded from below and from above as in
-/// [`Evidence`](crate::evidence::Evidence).
+/// What the responses imply for the length of such a window with a limit.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    /// In the order of the ends, each with whether it was admitted.
-    surely: Vec<(Span, bool)>,
-    /// In the order of the starts, each with whether it was refused.
-    possibly: Vec<(Span, bool)>,
+pub(crate) struct Counting {
+    /// Each admission: the longest window.
+    at_most: Vec<f64>,
+    /// Each refusal: the shortest window.
+    at_least: Vec<f64>,
 }
 
-impl Asked {
-    pub(crate) fn of(record: &[Observation]) -> Self {
-        let spans = |outcome: ProbeOutcome| {
-            record.iter().map(move |seen| {
-                let span = Span {
-                    from: seen.sent_ns as f64,
-                    to: seen.answered_ns as f64,
-                };
-                (span, seen.outcome == outcome)
-            })
-        };
-        let mut surely: Vec<_> = spans(ProbeOutcome::Admitted).collect();
-        surely.sort_by(|a, b| a.0.to.total_cmp(&b.0.to));
-        let mut earliest = f64::INFINITY;
-        for (span, _) in surely.iter_mut().rev() {
-            earliest = earliest.min(span.from);
-            span.from = earliest;
+/// A refusal that counts, and others that start later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstRefusal {
+    /// When the first of them was decided. It has seen none of the others.
+    pub(super) decided: Span,
+    /// When this one was decided.
+    pub(super) own: Span,
+}
+
+/// Returns the refusals in the order of their starts.
+pub(super) fn first_refusals(evidence: &Evidence) -> Vec<FirstRefusal> {
+    let mut refused = evidence.refused.clone();
+    refused.sort_by(|a, b| a.from.total_cmp(&b.from));
+    let mut to = f64::INFINITY;
+    let backward = refused.into_iter().rev().map(|own| {
+        to = to.min(own.to);
+        let from = own.from;
+        FirstRefusal {
+            decided: Span { from, to },
+            own,
         }
-        let mut possibly: Vec<_> = spans(ProbeOutcome::Refused).collect();
-        possibly.sort_by(|a, b| a.0.from.total_cmp(&b.0.from));
-        let mut latest = f64::NEG_INFINITY;
-        for (span, _) in &mut possibly {
-            latest = latest.max(span.to);
-            span.to = latest;
-        }
-        Self { surely, possibly }
+    });
+    let mut firsts: Vec<FirstRefusal> = backward.collect();
+    firsts.reverse();
+    firsts
+}
+
+/// Times in ascending order.
+#[derive(Clone, Debug, Default)]
+struct Times(Vec<f64>);
+
+impl Times {
+    fn add(&mut self, at: f64) {
+        let place = self.0.partition_point(|time| *time <= at);
+        self.0.insert(place, at);
+    }
+
+    /// Returns the earliest of the last `n`, if there are as many.
+    fn last(&self, n: usize) -> Option<f64> {
+        self.0
+            .len()
+            .checked_sub(n)
+            .and_then(|at| self.0.get(at))
+            .copied()
     }
 }
 
 impl Counting {
-    /// Counts the responses that cannot be right.
-    pub(crate) fn unexplained(&self, asked: &Asked) -> u64 {
-        let limit = self.limit as usize;
-        // Admitted although the window certainly held the limit.
-        let pairs = asked.surely.iter().zip(asked.surely.iter().skip(limit));
-        let over =
-            pairs.filter(|(first, last)| last.1 && last.0.to - first.0.from < self.window - GRAIN);
-        // Refused although the window cannot have held the limit.
-        let refused = asked
-            .possibly
-            .iter()
-            .enumerate()
-            .filter(|(_, asked)| asked.1);
-        let wasted = refused.filter(|(index, (refused, _))| {
-            let until = asked
-                .possibly
-                .partition_point(|(span, _)| span.from <= refused.to);
-            // Itself does not count.
-            let oldest = until.max(index + 1).checked_sub(limit + 1);
-            oldest.is_none_or(|oldest| {
-                asked.possibly[oldest].0.to <= refused.from - self.window - GRAIN
-            })
+    /// Collects the bounds for `limit`, at least 1.
+    pub(crate) fn of(limit: usize, evidence: &Evidence) -> Self {
+        let mut counted = Times::default();
+        let mut refused = evidence.refused.iter().peekable();
+        let at_most = evidence.surely.iter().map(|span| {
+            while let Some(before) = refused.next_if(|before| before.to < span.from) {
+                counted.add(before.from);
+            }
+            let oldest = counted.last(limit);
+            counted.add(span.from);
+            // The window does not hold the limit.
+            oldest.map_or(f64::INFINITY, |oldest| span.to - oldest)
         });
+        let at_most = at_most.collect();
+        let mut counted = Times::default();
+        let mut admitted = evidence.possibly.iter().peekable();
+        let at_least = first_refusals(evidence);
+        let at_least = at_least.into_iter().map(|FirstRefusal { decided, own }| {
+            while let Some(span) = admitted.next_if(|span| span.from <= decided.to) {
+                counted.add(span.to);
+            }
+            let oldest = counted.last(limit);
+            counted.add(own.to);
+            // It holds it.
+            oldest.map_or(f64::INFINITY, |oldest| decided.from - oldest)
+        });
+        let at_least = at_least.collect();
+        Self { at_most, at_least }
+    }
+
+    /// Counts the responses that cannot be right with this window.
+    pub(crate) fn unexplained(&self, window: f64) -> u64 {
+        let over = self.at_most.iter();
+        let over = over.filter(|at_most| window > **at_most + GRAIN);
+        let wasted = self.at_least.iter();
+        let wasted = wasted.filter(|at_least| window + GRAIN <= **at_least);
         (over.count() + wasted.count()) as u64
     }
 }
@@ -82,7 +104,7 @@ impl Counting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Advertised;
+    use crate::{Advertised, Observation, ProbeOutcome};
 
     fn seen(at_ns: u64, outcome: ProbeOutcome) -> Observation {
         Observation {
@@ -106,11 +128,7 @@ mod tests {
                 seen(150, fourth),
                 seen(400, Admitted),
             ];
-            let window = Counting {
-                limit: 2.0,
-                window: 100.0,
-            };
-            window.unexplained(&Asked::of(&record))
+            Counting::of(2, &Evidence::of(&record)).unexplained(100.0)
         };
         assert_eq!(outcomes(Refused, Admitted), 0, "one in the window");
         assert_eq!(outcomes(Refused, Refused), 1, "only the one at 80");
@@ -123,8 +141,8 @@ mod tests {
             seen(150, Refused),
             seen(400, Admitted),
         ];
-        let window = |window| Counting { limit: 2.0, window };
-        assert_eq!(window(100.0).unexplained(&Asked::of(&kept_full)), 0);
-        assert!(window(65.0).unexplained(&Asked::of(&kept_full)) > 0);
+        let window = |window| Counting::of(2, &Evidence::of(&kept_full)).unexplained(window);
+        assert_eq!(window(100.0), 0);
+        assert!(window(65.0) > 0);
     }
 }

@@ -11,17 +11,19 @@ mod delays;
 mod fixed;
 mod log;
 mod pairs;
+mod periods;
 mod segments;
 mod two_limits;
 
 pub(crate) use blocks::{Block, Since, blocks};
 pub(crate) use bucket::Bucket;
 pub(crate) use counter::Counter;
-pub(crate) use counting::{Asked, Counting};
+pub(crate) use counting::Counting;
 pub(crate) use delays::{Delayed, Delays};
 pub(crate) use fixed::OnRequest;
 pub(crate) use log::{Bounds, Log};
 pub(crate) use pairs::Pairs;
+pub(crate) use periods::Periods;
 pub(crate) use segments::Segments;
 pub(crate) use two_limits::{TwoLimits, left_by};
 
@@ -49,6 +51,8 @@ pub(crate) enum Model {
     Log(Log),
     Segments(Segments),
     Counter(Counter),
+    /// Two counters whose periods follow the requests.
+    Periods(Periods),
 }
 
 /// Decides one request after the other, at times that do not go back.
@@ -66,6 +70,8 @@ impl Model {
             }
             Self::Segments(model) => DetectedKind::SegmentedWindow(model.count),
             Self::Counter(_) => DetectedKind::SlidingCounter,
+            Self::Periods(model) if model.counts_refused => DetectedKind::CounterCountsRefused,
+            Self::Periods(_) => DetectedKind::SlidingCounter,
         }
     }
 
@@ -87,6 +93,7 @@ impl Model {
             Self::Log(model) => model.over(evidence),
             Self::Segments(model) => model.over(&model.pairs(evidence), u64::MAX),
             Self::Counter(model) => model.over(evidence, u64::MAX),
+            Self::Periods(model) => model.over(evidence),
         }
     }
 
@@ -107,6 +114,7 @@ impl Model {
                 each(is_right);
                 true
             }),
+            Self::Periods(model) => model.judge_refusals(evidence, each),
         }
     }
 
@@ -147,6 +155,8 @@ impl Model {
         match *self {
             Self::Bucket(_) | Self::Queue(_) | Self::Log(_) => None,
             Self::Counter(model) => Some(Log::new(model.limit - 1.0, 2.0 * model.window)),
+            Self::Periods(model) if model.counts_refused => None,
+            Self::Periods(model) => Some(Log::new(model.limit - 1.0, 2.0 * model.period)),
             _ => Some(Log::new(self.burst(), self.window().unwrap_or(0.0))),
         }
     }
@@ -159,6 +169,7 @@ impl Model {
             Self::Log(model) => model.start(),
             Self::Segments(model) => model.start(),
             Self::Counter(model) => model.start(),
+            Self::Periods(model) => model.start(),
         }
     }
 
@@ -170,6 +181,7 @@ impl Model {
             Self::Log(model) => model.limit,
             Self::Segments(model) => model.limit,
             Self::Counter(model) => model.limit,
+            Self::Periods(model) => model.limit,
         }
     }
 
@@ -181,6 +193,7 @@ impl Model {
             Self::Log(model) => Some(model.window),
             Self::Segments(model) => Some(model.window),
             Self::Counter(model) => Some(model.window),
+            Self::Periods(model) => Some(model.period),
         }
     }
 
@@ -197,6 +210,7 @@ impl Model {
         match self {
             Self::Bucket(model) | Self::Queue(model) => model.burst * model.interval,
             Self::Counter(model) => 2.0 * model.window,
+            Self::Periods(model) => 2.0 * model.period,
             _ => self.window().unwrap_or(0.0),
         }
     }

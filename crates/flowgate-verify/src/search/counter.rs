@@ -1,11 +1,13 @@
 //! Search for sliding windows of two counters.
 
+use std::iter::repeat;
+
 use super::track::{Place, Tracked, track};
 use super::{Reach, parts_for};
 use crate::evidence::Evidence;
 use crate::fit::Hints;
-use crate::models::{Bounds, Counter, Model};
-use crate::plateau::Plateau;
+use crate::models::{Bounds, Counter, Model, Periods};
+use crate::plateau::{Plateau, as_good_as};
 
 /// Number of phases that are tried.
 const PHASES: u32 = 32;
@@ -13,12 +15,91 @@ const PHASES: u32 = 32;
 /// Relative uncertainty of the estimated length.
 const OFF: f64 = 0.06;
 
-pub(super) fn counter(_: &Evidence, hints: &Hints, reach: Reach) -> Option<(Plateau, Model)> {
+/// Periods that follow the requests are looked for up to this multiple of the estimated length.
+const WIDE: f64 = 1.15;
+
+/// Factor by which they may lie outside what a shorter prefix allows.
+const CLOSE: f64 = 1.001;
+
+/// Number of lengths that are tried in each range, and of ranges that are followed after each prefix.
+const STEPS: usize = 24;
+const FIRST_KEPT: usize = 40;
+const KEPT: [usize; 4] = [12, 6, 3, 2];
+
+/// Leaving more than 1 in this many responses of a prefix unexplained rules a length out.
+const HOPELESS: u64 = 8;
+
+/// Windows on the clock, unless periods that follow the requests explain more.
+pub(super) fn counter(
+    evidence: &Evidence,
+    hints: &Hints,
+    reach: Reach,
+) -> Option<(Plateau, Model)> {
     let counters = Counters {
         limit: reach.burst,
         rate: hints.rate,
     };
-    track(&counters, &parts_for(hints, reach))
+    let on_clock = track(&counters, &parts_for(hints, reach))?;
+    if on_clock.0.score == 0 {
+        return Some(on_clock);
+    }
+    let on_request = periods(evidence, hints, reach, on_clock.0.score);
+    on_request.or(Some(on_clock))
+}
+
+/// Returns the periods that leave less than `least` unexplained.
+///
+/// Each length has one begin of the periods, so no phase is searched.
+fn periods(
+    evidence: &Evidence,
+    hints: &Hints,
+    reach: Reach,
+    least: u64,
+) -> Option<(Plateau, Model)> {
+    let of = |period| {
+        Model::Periods(Periods {
+            limit: reach.burst,
+            period,
+            counts_refused: false,
+        })
+    };
+    let rough = std::slice::from_ref(evidence);
+    let parts = if reach.is_rough() {
+        rough
+    } else {
+        &hints.all_parts
+    };
+    let guess = reach.burst / hints.rate;
+    let share = (2.0 * WIDE.ln() / reach.steps as f64).exp();
+    let places = (0..reach.steps).map(|index| guess / WIDE * share.powf(index as f64 + 0.5));
+    let first = parts.first()?;
+    let mut places: Vec<(u64, f64)> = places
+        .map(|at| (of(at).unexplained(first), at))
+        .filter(|(score, _)| score * HOPELESS <= first.len())
+        .collect();
+    places.sort_by_key(|(score, _)| *score);
+    let places = places.into_iter().take(FIRST_KEPT);
+    let mut near: Vec<(f64, f64)> = places.map(|(_, at)| (at / share, at * share)).collect();
+    let mut found = Vec::new();
+    // A small error in the length accumulates, as in `track`.
+    for (part, kept) in parts.iter().zip(KEPT.into_iter().chain(repeat(1))) {
+        let score = |period| of(period).unexplained(part);
+        let scan = |(low, high)| Plateau::find(low, high, STEPS, score);
+        found = near.into_iter().map(scan).collect();
+        // A longer prefix leaves no less unexplained.
+        found.retain(|found| found.score < least);
+        found.sort_by(Plateau::order);
+        found.dedup_by(|a, b| a.low <= b.high && a.high >= b.low);
+        found.truncate(kept);
+        let ends = found.iter();
+        near = ends
+            .map(|found| (found.low / CLOSE, found.high * CLOSE))
+            .collect();
+    }
+    let best = found.into_iter().next()?;
+    let score = |period| of(period).unexplained(evidence);
+    let most = as_good_as(best.score, evidence.len());
+    Some((best.widened(most, score), of(best.middle())))
 }
 
 /// Both variants: a whole request must fit, or any free capacity is enough.
