@@ -259,6 +259,7 @@ pub(crate) fn identify<S: ProbeSubject>(
     }
     if found.shown.is_some() {
         found.fits.clear();
+        found.trouble = None;
     }
     if let Some(why) = contradicts_slowly(inquiry.record(), &found) {
         (found.two, found.shown) = (None, Some(unknown(inquiry.record())));
@@ -386,9 +387,7 @@ fn counts_all<S: ProbeSubject>(
         }
         found.shown = counting_any(inquiry.record(), burst, rate);
     }
-    if found.shown.is_some() {
-        found.trouble = Some(RETRIES.to_owned());
-    }
+    found.trouble.take_if(|_| found.shown.is_some());
     Ok(found.shown.is_some())
 }
 

@@ -37,7 +37,7 @@ use tonic::{Code, Status, Streaming};
 const MAX_SMALL_MESSAGE: usize = 4 << 10;
 
 /// The part of a client's time that is for the ways: a tenth, within these bounds, and never more than half of the time.
-const WAYS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(10)];
+const WAYS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
 
 /// The services of one connection.
 pub(crate) struct Services {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use flowgate_testkit::verify::servers::{ServerLimit, StickTable, holds, look, look_at};
 use flowgate_testkit::verify::{
-    Budget, Defect, DetectedKind, DetectedLimit, Findings, Investigation,
+    Budget, Defect, DetectedKind, DetectedLimit, ExpectedLimit, ExpectedVerdict, Findings,
+    Investigation,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -178,7 +179,13 @@ fn refused_requests_that_count_are_a_kind() {
         (6, (100, 10)),
     ] {
         let mut asked = VecDeque::new();
-        let findings = look_at(&within(60), seed, |question| {
+        let expected: ExpectedLimit = format!("{limit}/{seconds}s").parse().unwrap();
+        // Without a hint, and with one.
+        let investigation = match seed % 2 {
+            0 => within(60),
+            _ => within(60).expected(expected),
+        };
+        let findings = look_at(&investigation, seed, |question| {
             let since = question.at_ns.saturating_sub(seconds * SECOND);
             while asked.front().is_some_and(|at_ns| *at_ns <= since) {
                 asked.pop_front();
@@ -194,7 +201,9 @@ fn refused_requests_that_count_are_a_kind() {
             && detected
                 .window
                 .is_some_and(|window| holds(window, seconds as f64));
-        if !is_right {
+        let judged = findings.expected.as_ref().map(|judged| &judged.verdict);
+        let is_fair = judged.is_none_or(|verdict| *verdict == ExpectedVerdict::Consistent);
+        if !is_right || !is_fair {
             wrong.push(format!("{limit} in {seconds} s, {seed}: {findings}"));
         }
     }

@@ -23,6 +23,10 @@ const RAISES: u32 = 6;
 /// A window admits nothing until its refill time has passed. Twice that time is too long.
 const BARREN_BURSTS: f64 = 2.0;
 
+/// A stream that takes this many times as long as planned is as fast as the server can respond: a higher rate would only make
+/// requests wait for it.
+const BEHIND: f64 = 1.25;
+
 /// A stream of more than the rate.
 pub(crate) struct Stream {
     /// Start of the stream in the record.
@@ -50,7 +54,8 @@ pub(crate) fn saturate<S: ProbeSubject>(
         let wanted = (ADMISSIONS / rate).max(3.5 * burst / rate).max(LEAST_NS);
         let time = (wanted / f64::from(PARTS)).min(longest);
         let n = (offered * time).min(most) as usize;
-        let mut at = inquiry.now_ns() as f64;
+        let began_ns = inquiry.now_ns();
+        let mut at = began_ns as f64;
         let times: Vec<f64> = (0..n)
             .map(|_| {
                 at += (0.5 + rng.f64()) / offered;
@@ -63,15 +68,14 @@ pub(crate) fn saturate<S: ProbeSubject>(
             answers.len() as f64,
             count(answers, ProbeOutcome::Admitted) as f64,
         );
-        if asked == 0.0 {
-            break;
-        }
+        let Some(last) = answers.last() else { break };
+        let is_behind = (last.sent_ns - began_ns) as f64 > BEHIND * (at - began_ns as f64);
         barren = if admitted == 0.0 { barren + asked } else { 0.0 };
         if barren > TIMES_THE_RATE * BARREN_BURSTS * burst.max(5.0) {
             stream.dried_up = true;
             break;
         }
-        if admitted > 0.5 * asked && raises < RAISES {
+        if admitted > 0.5 * asked && raises < RAISES && !is_behind {
             rate *= 2.0;
             raises += 1;
             parts = 0;
