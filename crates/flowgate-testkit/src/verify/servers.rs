@@ -261,8 +261,8 @@ impl BlockAfter {
 /// let admitted = |mut table: StickTable, times_ms: &[u64]| -> Vec<bool> {
 ///     times_ms.iter().map(|ms| table.admits(ms * 1_000_000)).collect()
 /// };
-/// // The refused request at 50 ms keeps the counter of all requests above 2, but not that of admissions.
-/// let times = [0, 10, 50, 140];
+/// // At 120 ms the refused request keeps the counter of all requests above 2, but not that of admissions.
+/// let times = [0, 10, 50, 120];
 /// assert_eq!(admitted(StickTable::of_requests(2, 100), &times), [true, true, false, false]);
 /// assert_eq!(admitted(StickTable::of_admissions(2, 100), &times), [true, true, false, true]);
 /// ```
