@@ -17,7 +17,6 @@ use crate::redis::Tls;
 use crate::store::Target;
 use crate::strict::{Asker, Strict};
 use crate::terms::{Kind, Terms};
-use crate::timer::Timer;
 use crate::{CutOff, FleetError, FleetKeyed, FleetLimit, FleetWindowBuilder};
 use flowgate::{Clock, Leased, Quota, Timestamp};
 use std::fmt;
@@ -45,8 +44,7 @@ pub(crate) struct Shared {
     ready: mpsc::UnboundedSender<Announced>,
     nodes: Option<u32>,
     pub(crate) timeout: Duration,
-    clock: Clock,
-    pub(crate) timer: Timer,
+    pub(crate) clock: Clock,
     /// Of the fleet's thread.
     runtime: runtime::Handle,
     pub(crate) names: Names,
@@ -554,7 +552,6 @@ impl FleetBuilder {
             ready: ready.clone(),
             nodes: self.nodes,
             timeout: self.timeout,
-            timer: Timer::new(&self.clock),
             clock: self.clock,
             runtime: runtime.handle().clone(),
             names: Names::default(),

@@ -119,6 +119,7 @@ mod metrics;
 mod names;
 mod node;
 mod overshoot;
+mod patience;
 mod record;
 mod redis;
 #[cfg(feature = "server")]
@@ -132,7 +133,6 @@ mod store;
 mod strict;
 mod tally;
 mod terms;
-mod timer;
 mod view;
 mod window;
 mod window_builder;

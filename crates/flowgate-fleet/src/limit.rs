@@ -1,9 +1,9 @@
 use crate::delivery::{Answer, Delivery, Receiver};
 use crate::fleet::{Announced, Shared};
 use crate::names::Lives;
+use crate::patience::Patience;
 use crate::record::Record;
 use crate::strict::{Asked, Strict};
-use crate::timer::Patience;
 use crate::view::{FleetBound, FleetStanding, FleetView};
 use crate::{CutOff, FleetError, FleetLeased};
 use flowgate::{Denied, Quota};
@@ -418,8 +418,8 @@ impl Future for Ask {
             ..
         } = &mut *self;
         *waits = Some(answer);
-        let timer = &of.shared().timer;
-        let is_over = |patience: &mut Patience| patience.is_over(timer, context);
+        let clock = &of.shared().clock;
+        let is_over = |patience: &mut Patience| patience.is_over(clock, context);
         match patience.as_mut().is_some_and(is_over) {
             true => Poll::Ready(self.give_up()),
             false => Poll::Pending,

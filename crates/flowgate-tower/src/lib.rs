@@ -179,7 +179,6 @@ mod refusal;
 mod rejection;
 mod rules;
 mod service;
-mod timer;
 
 pub use body::LimitBody;
 pub use counts::{Counts, CountsHandle};

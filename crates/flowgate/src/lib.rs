@@ -153,7 +153,7 @@ mod striped;
 mod types;
 mod verdict;
 
-pub use clock::{Clock, ManualClock, Source, Timestamp};
+pub use clock::{Clock, ManualClock, Sleep, Source, Timestamp};
 pub use companions::address::{AddressKey, AddressPrefixes};
 pub use companions::config::{
     AnyKeyed, KeyedLimiterConfig, LimiterConfig, LimiterConfigError, LimiterKind,

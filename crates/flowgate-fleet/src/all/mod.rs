@@ -11,7 +11,7 @@ pub(crate) use together::InFlight;
 
 use crate::fleet::Shared;
 use crate::limit::{Of, Question};
-use crate::timer::Patience;
+use crate::patience::Patience;
 use crate::{Admitted, Ask};
 use flowgate::Denied;
 use held::Held;
@@ -298,7 +298,7 @@ impl AskAll {
         let (Some(patience), Some(fleet)) = (&mut self.patience, &self.fleet) else {
             return false;
         };
-        patience.is_over(&fleet.timer, context)
+        patience.is_over(&fleet.clock, context)
     }
 }
 

@@ -7,8 +7,7 @@ use super::{ClientError, Rules};
 use crate::ResponseHead;
 use crate::body::LimitBody;
 use crate::limits::Permit;
-use crate::timer::{Sleep, after};
-use flowgate::{Denied, Timestamp};
+use flowgate::{Denied, Sleep, Timestamp};
 use http::{Request, Response};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -222,7 +221,7 @@ impl<L: ClientLimit> Wait<L> {
                 .map_err(|denied| self.denied(limit, denied))?;
         }
         let began = *self.began.get_or_insert_with(|| limit.clock().now());
-        let deadline = rules.patience.map(|patience| after(began, patience));
+        let deadline = rules.patience.map(|patience| began + patience);
         loop {
             self.step = match &mut self.step {
                 Step::Begins => {
@@ -246,8 +245,7 @@ impl<L: ClientLimit> Wait<L> {
                     Step::Pauses(rules.pauses.sleep(until))
                 }
                 Step::Pauses(sleep) => {
-                    let slept = ready!(Pin::new(sleep).poll(context));
-                    slept.map_err(|denied| self.denied(limit, denied))?;
+                    ready!(Pin::new(sleep).poll(context));
                     Step::Begins
                 }
                 Step::Waits(turn) => {

@@ -1,8 +1,7 @@
 use super::advice::{Advice, Heard, Stop};
 use super::countdown::Countdown;
 use super::reset::Window;
-use crate::timer::{Sleep, Timer, after};
-use flowgate::{Clock, Timestamp};
+use flowgate::{Clock, Sleep, Timestamp};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -21,7 +20,6 @@ const WARY_MOST: u16 = 1024;
 /// The state of each host: until when nothing is sent to it, and how requests go on after that.
 pub(crate) struct Pauses {
     hosts: Mutex<HashMap<String, Pause>>,
-    timer: Timer,
     clock: Clock,
     settings: Settings,
     random: RandomState,
@@ -118,7 +116,6 @@ impl Pauses {
     fn with(clock: Clock, settings: Settings) -> Self {
         Self {
             hosts: Mutex::default(),
-            timer: Timer::new(&clock),
             clock,
             settings,
             random: RandomState::new(),
@@ -177,7 +174,7 @@ impl Pauses {
 
     /// Waits until then.
     pub(super) fn sleep(&self, until: Timestamp) -> Sleep {
-        self.timer.until(until)
+        self.clock.sleep_until(until)
     }
 
     /// Follows the `advice` of `host` to a request that was sent at `sent`, and what was `heard` of its window. `each` is the
@@ -285,7 +282,7 @@ impl Pauses {
     }
 
     fn after(&self, now: Timestamp, rest: Duration) -> Timestamp {
-        after(now, rest.min(self.settings.most))
+        now + rest.min(self.settings.most)
     }
 
     /// The next pause after `in_a_row` pauses. Each pause is twice as long as the one before, less up to half of it at

@@ -8,6 +8,7 @@ mod custom;
 mod manual;
 #[cfg(feature = "std")]
 mod os;
+mod sleep;
 #[cfg(feature = "std")]
 mod system;
 mod timestamp;
@@ -26,6 +27,7 @@ pub use custom::Source;
 pub use manual::ManualClock;
 #[cfg(all(feature = "std", not(target_os = "linux"), not(flowgate_loom)))]
 pub(crate) use os::now_ns as os_now_ns;
+pub use sleep::Sleep;
 pub use timestamp::Timestamp;
 pub(crate) use timestamp::saturating_nanos;
 

@@ -8,7 +8,6 @@ pub use wait::CustomWait;
 
 use super::table::sealed::Sealed;
 use super::{Answer, Names, Patience, Permit, Standing, standing};
-use crate::timer::Timer;
 use flowgate::{Clock, Denied, Quota};
 use std::any::Any;
 use std::fmt;
@@ -284,7 +283,6 @@ impl fmt::Debug for Admission {
 pub struct Custom<K = ()> {
     limit: Arc<dyn CustomLimit<K>>,
     clock: Clock,
-    timer: Timer,
     timeout: Duration,
     admits_outages: bool,
 }
@@ -318,11 +316,7 @@ impl<K> Custom<K> {
     #[must_use]
     pub fn with_clock(self, clock: impl Into<Clock>) -> Self {
         let clock = clock.into();
-        Self {
-            timer: Timer::new(&clock),
-            clock,
-            ..self
-        }
+        Self { clock, ..self }
     }
 }
 
@@ -382,11 +376,9 @@ impl<K: 'static> Custom<K> {
 
 impl<K> From<Arc<dyn CustomLimit<K>>> for Custom<K> {
     fn from(limit: Arc<dyn CustomLimit<K>>) -> Self {
-        let clock = Clock::system();
         Self {
             limit,
-            timer: Timer::new(&clock),
-            clock,
+            clock: Clock::system(),
             timeout: Duration::from_secs(1),
             admits_outages: false,
         }

@@ -1,7 +1,6 @@
 use super::{Admission, Custom, Deciding};
 use crate::limits::{Patience, Permit, Wait};
-use crate::timer::{Sleep, after};
-use flowgate::{Denied, Timestamp};
+use flowgate::{Denied, Sleep, Timestamp};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -67,7 +66,7 @@ impl<K> CustomWait<K> {
             self.short = 0;
             told
         };
-        let at = after(self.custom.clock.now(), wait);
+        let at = self.custom.clock.now() + wait;
         self.deadline
             .is_none_or(|deadline| at <= deadline)
             .then_some(at)
@@ -85,7 +84,7 @@ impl<K: Clone + Send + Sync + 'static> Future for CustomWait<K> {
                     let (custom, now) = (&*this.custom, this.custom.clock.now());
                     this.deadline = match this.patience {
                         Patience::Endless => None,
-                        Patience::Within(wait) => Some(after(now, wait)),
+                        Patience::Within(wait) => Some(now + wait),
                         Patience::By(deadline) => Some(deadline),
                     };
                     // Counted from the first poll.
@@ -94,14 +93,14 @@ impl<K: Clone + Send + Sync + 'static> Future for CustomWait<K> {
                     }
                     Step::Asks {
                         answer: Arc::clone(&custom.limit).decide(this.key.clone(), this.n),
-                        timeout: custom.timer.until(after(now, custom.timeout)),
+                        timeout: custom.clock.sleep_until(now + custom.timeout),
                     }
                 }
                 Step::Asks { answer, timeout } => {
                     let answer = match answer.as_mut().poll(context) {
                         Poll::Ready(answer) => answer,
                         Poll::Pending => {
-                            ready!(Pin::new(timeout).poll(context))?;
+                            ready!(Pin::new(timeout).poll(context));
                             Err(Denied::outage())
                         }
                     };
@@ -116,11 +115,11 @@ impl<K: Clone + Send + Sync + 'static> Future for CustomWait<K> {
                     let Some(at) = this.again(&denied) else {
                         return Poll::Ready(Err(denied));
                     };
-                    Step::Sleeps(this.custom.timer.until(at))
+                    Step::Sleeps(this.custom.clock.sleep_until(at))
                 }
                 Step::Sleeps(sleep) => {
                     this.has_waited = true;
-                    ready!(Pin::new(sleep).poll(context))?;
+                    ready!(Pin::new(sleep).poll(context));
                     Step::Begins
                 }
             };

@@ -19,7 +19,7 @@ mod model;
 #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
 mod sleep;
 #[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
-mod tests;
+pub(super) mod tests;
 #[cfg(all(feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
 mod thread;
 mod timetable;

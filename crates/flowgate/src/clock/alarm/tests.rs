@@ -47,7 +47,7 @@ pub(super) fn panicking_waker() -> Waker {
 }
 
 /// A waker, and what hears of each time that it is woken.
-pub(super) fn bell() -> (Waker, Receiver<()>) {
+pub(in crate::clock) fn bell() -> (Waker, Receiver<()>) {
     let (rings, heard) = channel();
     let rings = Lock::new(rings);
     // Nobody may be listening any more.
