@@ -91,8 +91,8 @@ pub fn measure(cores: Cores, quick: bool, peer: &Path, folder: &Path) -> Result<
         body: ASK.into(),
     };
     let half = rows[1].per_second.p50 / 2.0;
-    let p99 = paced::p99(request, cores.others, half as u64, paced::window(quick));
-    let p99 = paced::measured("http", p99);
+    let run = || paced::run(&request, cores.others, half as u64, paced::window(quick));
+    let p99 = paced::measure("http", run);
     Ok(Measured { rows, p99 })
 }
 

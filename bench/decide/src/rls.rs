@@ -92,8 +92,8 @@ pub fn measure(cores: Cores, quick: bool, folder: &Path) -> Result<Measured, Str
         body: RateLimitRequest::of_a_user().framed(),
     };
     let half = rows[1].per_second.p50 / 2.0;
-    let p99 = paced::p99(request, cores.others, half as u64, paced::window(quick));
-    let p99 = paced::measured("rls", p99);
+    let run = || paced::run(&request, cores.others, half as u64, paced::window(quick));
+    let p99 = paced::measure("rls", run);
     Ok(Measured { rows, p99 })
 }
 
