@@ -39,7 +39,7 @@ pub struct Sight {
     pub response: Duration,
 }
 
-/// Returns the median of three runs of a client in time, or prints why there is none.
+/// Returns the median of three runs in time, or prints why there is none.
 pub fn measure(section: &str, mut run: impl FnMut() -> Result<Sight, String>) -> Option<Duration> {
     let (mut kept, mut late) = (Vec::new(), Vec::new());
     while kept.len() < KEPT && kept.len() + late.len() < MOST {
