@@ -55,7 +55,7 @@ impl Slots {
     pub(super) fn take(&self, n: u64, bar: u64) -> Result<(), View> {
         // A refusal shows nothing of what others did, and a stale view is not swapped.
         let seen = View(self.word.load(Ordering::Relaxed));
-        if seen.0 & bar != 0 || n > seen.free() {
+        if !seen.has(n, bar) {
             return Err(seen);
         }
         match self.try_take(seen, n) {
@@ -72,7 +72,7 @@ impl Slots {
         loop {
             backoff::pause(lost, 0);
             let seen = View(self.word.load(Ordering::Relaxed));
-            if seen.0 & bar != 0 || n > seen.free() {
+            if !seen.has(n, bar) {
                 return Err(seen);
             }
             if self.try_take(seen, n) {
@@ -158,6 +158,12 @@ impl View {
     #[inline(always)]
     pub(super) fn free(self) -> u64 {
         u64::from(self.limit()).saturating_sub(self.in_flight())
+    }
+
+    /// Whether `n` slots are free, and none of the flags in `bar` is up.
+    #[inline(always)]
+    fn has(self, n: u64, bar: u64) -> bool {
+        self.0 & bar == 0 && n <= self.free()
     }
 
     /// Whether more slots are in use than the limit.
