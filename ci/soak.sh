@@ -59,7 +59,8 @@ wait "$load" || {
 }
 wait "$keys" "$reloads"
 after=$(resident_kb)
-sent=$(grep -oE '"sent": *[0-9]+' "$work/load.json" | head -n 1 | grep -oE '[0-9]+')
+# The first one is that of the whole run. The file of an hour is longer than a pipe holds.
+sent=$(awk -F '"sent": *' 'NF > 1 { print $2 + 0; exit }' "$work/load.json")
 counted=$(metric 'flowgate_decisions_total{rule="api.site",result="ok"}')
 wrong=$(metric 'flowgate_configuration_loads_total{result="error"}')
 asked=$(metric 'flowgate_decisions_total{rule="api.user",result="ok"}')
