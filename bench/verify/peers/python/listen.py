@@ -11,7 +11,8 @@ SETTINGS = json.loads(sys.argv[1])
 
 def bound():
     """Returns a socket that is bound to a free port."""
-    bound = socket.socket()
+    # Of this protocol by name: asyncio sends without delay only then, as it does with a host and a port.
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.bind(("127.0.0.1", 0))
     print(f"listening on http://127.0.0.1:{bound.getsockname()[1]}/,", flush=True)
     return bound
