@@ -1,5 +1,6 @@
 //! The parameters with which each algorithm is consistent with the most responses.
 
+use crate::advertised::Told;
 use crate::clock::SHORTEST_TICK;
 use crate::evidence::Evidence;
 use crate::models::{Bucket, Counter, Log, Model, OnRequest, Periods, Segments};
@@ -106,13 +107,19 @@ impl Fit {
     /// Returns whether no other algorithm needs to be tried: it explains a long record of responses that are short enough, and
     /// has the numbers that are expected or advertised, if there are any.
     fn is_clear(&self, evidence: &Evidence, hints: &Hints) -> bool {
-        let is_sharp = !self.is_vague(evidence);
+        let is_sharp = !self.is_vague(evidence.blur());
         evidence.len() > LONG && self.explains_all() && is_sharp && self.is_like(hints.numbers)
     }
 
-    /// Returns whether the responses take so long that wrong algorithms explain them, too.
-    pub(crate) fn is_vague(&self, evidence: &Evidence) -> bool {
-        evidence.blur() * self.rate.value / 1e9 >= VAGUE
+    /// Returns whether responses of `blur` nanoseconds take so long that wrong algorithms explain them, too.
+    pub(crate) fn is_vague(&self, blur: f64) -> bool {
+        blur * self.rate.value / 1e9 >= VAGUE
+    }
+
+    /// Returns whether this is the advertised rate, within its uncertainty.
+    pub(crate) fn has_rate(&self, told: &Told) -> bool {
+        let rate = told.numbers().map(|(_, rate)| 1e9 * rate);
+        rate.is_some_and(|rate| is_near(self.rate, rate, 0.0))
     }
 
     /// Returns whether this is the burst, within its uncertainty.

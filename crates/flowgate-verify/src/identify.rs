@@ -54,6 +54,9 @@ const HELLOS: u64 = 3;
 const SLOW_NS: u64 = 5_000_000;
 const REST_NS: f64 = 250e6;
 
+/// If one in this many responses is slow, the decisions of many others are vague.
+const LONG: usize = 10;
+
 /// Result of the identification.
 #[derive(Debug)]
 pub(crate) struct Identified {
@@ -273,21 +276,41 @@ pub(crate) fn identify<S: ProbeSubject>(
     Ok(found)
 }
 
-/// Returns why nothing is detected if slow responses show another limit than they advertise: a wrong algorithm may explain them.
+/// Returns why nothing is detected if two limits, or slow responses, show another limit than the responses advertise: a wrong
+/// algorithm may explain them.
 fn contradicts_slowly(record: &[Observation], found: &Identified) -> Option<String> {
-    let told = Told::of(record)?.limit();
+    let told = Told::of(record)?;
     let fits: Vec<&Fit> = match &found.two {
-        Some(two) => two.fast.iter().take(1).chain(two.slow.first()).collect(),
+        Some(two) => two.fast.iter().chain(&two.slow).collect(),
         None => found.fits.iter().take(1).collect(),
     };
-    let evidence = Evidence::of(record);
-    let is_vague = fits.iter().any(|fit| fit.is_vague(&evidence));
-    (is_vague && !fits.iter().any(|fit| fit.has_burst(told))).then(|| {
+    let is_told = |fit: &&Fit| fit.has_burst(told.limit()) || fit.has_rate(&told);
+    if fits.is_empty() || fits.iter().any(is_told) {
+        return None;
+    }
+    let long = longer_ns(record);
+    let is_vague = fits.iter().any(|fit| fit.is_vague(long));
+    if is_vague {
+        return Some(format!(
+            "the responses advertise a limit of {}, and take too long, {} ms, to show whether that is true",
+            told.limit,
+            four_digits(long / 1e6)
+        ));
+    }
+    found.two.is_some().then(|| {
         format!(
-            "the responses advertise a limit of {told}, and take too long, {} ms, to show whether that is true",
-            four_digits(evidence.blur() / 1e6)
+            "the responses advertise a limit of {}, and two limits of other sizes explain them",
+            told.limit
         )
     })
+}
+
+/// Returns the time that one in `LONG` of the responses takes longer than, in nanoseconds.
+fn longer_ns(record: &[Observation]) -> f64 {
+    let mut took: Vec<u64> = record.iter().map(took_ns).collect();
+    took.sort_unstable();
+    let at = took.len() - took.len().div_ceil(LONG);
+    took.get(at).map_or(0.0, |took| *took as f64)
 }
 
 /// Finds out how requests are delayed that are late although they are alone.
@@ -574,5 +597,34 @@ mod tests {
         );
         assert_eq!(contradicts_slowly(&record(16), &found(50.0)), None);
         assert_eq!(contradicts_slowly(&record(1), &found(41.0)), None);
+        // Most are prompt.
+        let some = record(1).into_iter().zip(record(45)).enumerate();
+        let some = some.map(|(index, (prompt, late))| if index % 5 == 0 { late } else { prompt });
+        let some: Vec<Observation> = some.collect();
+        let why = contradicts_slowly(&some, &found(41.0)).expect("it is doubtful");
+        assert!(why.contains("45.00 ms"), "{why}");
+    }
+
+    #[test]
+    fn c1_two_limits_have_the_one_that_the_responses_advertise() {
+        let two = |fast: f64, slow: f64| {
+            let fits = |burst| found(burst).fits;
+            let two = TwoFits {
+                fast: fits(fast),
+                slow: fits(slow),
+                unexplained: 0,
+                of: 400,
+            };
+            Identified {
+                fits: Vec::new(),
+                two: Some(Box::new(two)),
+                ..found(1.0)
+            }
+        };
+        let why = contradicts_slowly(&record(1), &two(20.0, 90.0)).expect("it is doubtful");
+        assert!(why.contains("advertise a limit of 50"), "{why}");
+        for known in [two(50.0, 90.0), two(20.0, 50.0)] {
+            assert_eq!(contradicts_slowly(&record(1), &known), None);
+        }
     }
 }
