@@ -54,8 +54,8 @@ const HELLOS: u64 = 3;
 const SLOW_NS: u64 = 5_000_000;
 const REST_NS: f64 = 250e6;
 
-/// If one in this many responses is slow, the decisions of many others are vague.
-const LONG: usize = 10;
+/// One response in this many takes longer than the time by which all are judged: if many are slow, those at the same time are, too.
+const ONE_IN: usize = 10;
 
 /// Result of the identification.
 #[derive(Debug)]
@@ -305,11 +305,11 @@ fn contradicts_slowly(record: &[Observation], found: &Identified) -> Option<Stri
     })
 }
 
-/// Returns the time that one in `LONG` of the responses takes longer than, in nanoseconds.
+/// Returns the time that one in `ONE_IN` responses takes longer than, in nanoseconds.
 fn longer_ns(record: &[Observation]) -> f64 {
     let mut took: Vec<u64> = record.iter().map(took_ns).collect();
     took.sort_unstable();
-    let at = took.len() - took.len().div_ceil(LONG);
+    let at = took.len() - took.len().div_ceil(ONE_IN);
     took.get(at).map_or(0.0, |took| *took as f64)
 }
 
