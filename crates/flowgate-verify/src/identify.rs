@@ -264,7 +264,7 @@ pub(crate) fn identify<S: ProbeSubject>(
         found.fits.clear();
         found.trouble = None;
     }
-    if let Some(why) = contradicts_slowly(inquiry.record(), &found) {
+    if let Some(why) = contradicts_advertised(inquiry.record(), &found) {
         (found.two, found.shown) = (None, Some(unknown(inquiry.record())));
         found.fits.clear();
         found.trouble = Some(why);
@@ -278,7 +278,7 @@ pub(crate) fn identify<S: ProbeSubject>(
 
 /// Returns why nothing is detected if two limits, or slow responses, show another limit than the responses advertise: a wrong
 /// algorithm may explain them.
-fn contradicts_slowly(record: &[Observation], found: &Identified) -> Option<String> {
+fn contradicts_advertised(record: &[Observation], found: &Identified) -> Option<String> {
     let told = Told::of(record)?;
     let fits: Vec<&Fit> = match &found.two {
         Some(two) => two.fast.iter().chain(&two.slow).collect(),
@@ -590,18 +590,18 @@ mod tests {
 
     #[test]
     fn slow_responses_do_not_contradict_the_limit_that_they_advertise() {
-        let why = contradicts_slowly(&record(16), &found(41.0)).expect("it is doubtful");
+        let why = contradicts_advertised(&record(16), &found(41.0)).expect("it is doubtful");
         assert!(
             why.contains("advertise a limit of 50") && why.contains("16.00 ms"),
             "{why}"
         );
-        assert_eq!(contradicts_slowly(&record(16), &found(50.0)), None);
-        assert_eq!(contradicts_slowly(&record(1), &found(41.0)), None);
+        assert_eq!(contradicts_advertised(&record(16), &found(50.0)), None);
+        assert_eq!(contradicts_advertised(&record(1), &found(41.0)), None);
         // Most are prompt.
         let some = record(1).into_iter().zip(record(45)).enumerate();
         let some = some.map(|(index, (prompt, late))| if index % 5 == 0 { late } else { prompt });
         let some: Vec<Observation> = some.collect();
-        let why = contradicts_slowly(&some, &found(41.0)).expect("it is doubtful");
+        let why = contradicts_advertised(&some, &found(41.0)).expect("it is doubtful");
         assert!(why.contains("45.00 ms"), "{why}");
     }
 
@@ -621,10 +621,10 @@ mod tests {
                 ..found(1.0)
             }
         };
-        let why = contradicts_slowly(&record(1), &two(20.0, 90.0)).expect("it is doubtful");
+        let why = contradicts_advertised(&record(1), &two(20.0, 90.0)).expect("it is doubtful");
         assert!(why.contains("advertise a limit of 50"), "{why}");
         for known in [two(50.0, 90.0), two(20.0, 50.0)] {
-            assert_eq!(contradicts_slowly(&record(1), &known), None);
+            assert_eq!(contradicts_advertised(&record(1), &known), None);
         }
     }
 }

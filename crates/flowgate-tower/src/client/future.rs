@@ -242,7 +242,7 @@ impl<L: ClientLimit> Wait<L> {
                         return Poll::Ready(Err(ClientError::Paused(not_sent)));
                     }
                     self.waited = waited;
-                    Step::Pauses(rules.pauses.sleep(until))
+                    Step::Pauses(limit.clock().sleep_until(until))
                 }
                 Step::Pauses(sleep) => {
                     ready!(Pin::new(sleep).poll(context));

@@ -1,7 +1,7 @@
 use super::advice::{Advice, Heard, Stop};
 use super::countdown::Countdown;
 use super::reset::Window;
-use flowgate::{Clock, Sleep, Timestamp};
+use flowgate::{Clock, Timestamp};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -170,11 +170,6 @@ impl Pauses {
             true => Entry::At(at),
             false => Entry::Open,
         }
-    }
-
-    /// Waits until then.
-    pub(super) fn sleep(&self, until: Timestamp) -> Sleep {
-        self.clock.sleep_until(until)
     }
 
     /// Follows the `advice` of `host` to a request that was sent at `sent`, and what was `heard` of its window. `each` is the

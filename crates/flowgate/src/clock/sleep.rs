@@ -120,13 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_that_comes_too_early_asks_again_and_a_dropped_one_leaves_nothing() {
+    fn c3_it_is_not_ready_a_nanosecond_early_asks_again_then_and_leaves_nothing_when_dropped() {
         let time = ManualClock::new();
         let mut sleep = Clock::from(&time).sleep_until(Timestamp::from_nanos(5));
         let (waker, rings) = bell();
         let mut context = Context::from_waker(&waker);
-        for _ in 0..2 {
-            assert!(poll(&mut sleep, &mut context).is_pending());
+        for ns in [0, 4] {
+            time.set(Timestamp::from_nanos(ns));
+            assert!(poll(&mut sleep, &mut context).is_pending(), "at {ns} ns");
             assert_eq!(time.next_wake(), Some(Timestamp::from_nanos(5)));
         }
         time.set(Timestamp::from_nanos(5));
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_over_at_once_and_the_longest_one_at_the_last_instant() {
+    fn c4_no_time_is_over_at_once_and_the_longest_one_at_the_last_instant() {
         let time = ManualClock::new();
         let clock = Clock::from(&time);
         let mut context = Context::from_waker(core::task::Waker::noop());
