@@ -29,6 +29,9 @@ const BETTER: f64 = 0.5;
 const AMONG_LONGEST: f64 = 0.97;
 const BELOW_LONGEST: f64 = 0.9;
 
+/// Share of the windows that have to agree about their length, and about their number of prompt requests.
+const AGREEING: f64 = 0.75;
+
 /// The server's clock may have whole milliseconds, and so may its timers.
 const TICK: f64 = 1e6;
 
@@ -131,19 +134,55 @@ pub(crate) fn windows(record: &[Observation], late: Late) -> Vec<Window> {
     windows
 }
 
-/// Returns the shortest and the longest length of a window that the record allows, whether it begins with its first
-/// request or on the clock; in nanoseconds. `None` if no window was seen from its beginning to its end.
+/// Returns the shortest and the longest length of a window that the record allows, in nanoseconds, whether it begins with its
+/// first request or on the clock. `None` if no window was seen from its beginning to its end, or if the windows contradict each
+/// other both ways.
 pub(crate) fn length(windows: &[Window]) -> Option<(f64, f64)> {
     // Of the first one, nobody knows when it began.
-    let bounds = windows.windows(3).map(|three| {
-        let [before, window, after] = three else {
+    let own = windows.windows(2).skip(1).map(|pair| {
+        let [window, after] = pair else {
             return (0.0, f64::INFINITY);
         };
         let least = window.last_ns.saturating_sub(window.first_ns.1);
-        let most = after.first_ns.1.saturating_sub(before.last_ns);
+        let most = after.first_ns.1.saturating_sub(window.first_ns.0);
         (least as f64 - TICK, most as f64 + TICK)
     });
-    bounds.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))
+    let ends = windows.windows(2).map(|pair| match pair {
+        [window, after] => (window.last_ns as f64, after.first_ns.1 as f64),
+        _ => (0.0, f64::INFINITY),
+    });
+    let ends: Vec<(f64, f64)> = ends.collect();
+    let mut apart = Vec::new();
+    for (first, one) in ends.iter().enumerate() {
+        for (other, number) in ends[first + 1..].iter().zip(1_u32..) {
+            let each = |from: f64, to: f64| (to - from) / f64::from(number);
+            let tick = TICK / f64::from(number);
+            apart.push((each(one.1, other.0) - tick, each(one.0, other.1) + tick));
+        }
+    }
+    let both = [common(&own.collect::<Vec<_>>()), common(&apart)];
+    both.into_iter()
+        .flatten()
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+/// Returns what most of these bounds have in common: all of them, except a few that a late response can spoil.
+fn common(bounds: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let around = |at: f64| {
+        bounds
+            .iter()
+            .filter(move |(least, most)| (*least..=*most).contains(&at))
+    };
+    let best = bounds
+        .iter()
+        .map(|(least, _)| *least)
+        .max_by_key(|least| around(*least).count())?;
+    let is_enough = around(best).count() as f64 >= AGREEING * bounds.len() as f64;
+    is_enough.then(|| {
+        around(best).fold((0.0, f64::INFINITY), |a: (f64, f64), b| {
+            (a.0.max(b.0), a.1.min(b.1))
+        })
+    })
 }
 
 /// What the record shows of delays.
@@ -169,13 +208,19 @@ pub(crate) fn shown(record: &[Observation], late: Late) -> Shown {
     let Some(first) = windows.first() else {
         return Shown::Nothing;
     };
-    let later = windows.iter().skip(1).filter(|window| window.is_used_up());
-    let numbers: Vec<u64> = later.map(|window| window.prompt).collect();
-    let free = numbers.first().copied().unwrap_or(first.prompt);
+    let used_up = || windows.iter().filter(|window| window.is_used_up());
+    let is_first_only = windows.iter().skip(1).all(|window| !window.is_used_up());
     // Also in the first one, so that none is taken for one that is not.
-    let first_one = first.is_used_up().then_some(first.prompt);
-    let mut all = numbers.iter().copied().chain(first_one);
-    if all.any(|number| number != free) {
+    let numbers: Vec<u64> = used_up().map(|window| window.prompt).collect();
+    let agreeing = |number: u64| numbers.iter().filter(|other| **other == number).count();
+    // Of equally many, that of the first one.
+    let most = numbers
+        .iter()
+        .rev()
+        .copied()
+        .max_by_key(|number| agreeing(*number));
+    let free = most.unwrap_or(first.prompt);
+    if (agreeing(free) as f64) < AGREEING * numbers.len() as f64 {
         return Shown::Nothing;
     }
     let is_same = |window: &&Window| window.is_used_up() && window.prompt == free;
@@ -199,7 +244,7 @@ pub(crate) fn shown(record: &[Observation], late: Late) -> Shown {
         return Shown::Nothing;
     }
     let length = length(&windows);
-    if length.is_some_and(|(least, most)| least >= most) {
+    if length.is_none() && windows.len() > 2 {
         return Shown::Nothing;
     }
     if !is_certain {
@@ -210,7 +255,7 @@ pub(crate) fn shown(record: &[Observation], late: Late) -> Shown {
         model: &model,
         delayed: &delayed,
         length,
-        is_first_only: numbers.is_empty(),
+        is_first_only,
         unexplained,
         answers: record.len() as u64,
     })))

@@ -17,14 +17,14 @@ use crate::hints::{BLURRED, at_once, hints};
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::phases::{
     Comeback, Ends, Found, blocks, burst, burst_again, collapse, comeback, delays, forgets, queue,
-    refill, rest, saturate, shape, steady,
+    refill, rest, saturate, shape, sharpen, steady,
 };
 use crate::plateau::as_good_as;
 use crate::second::{Places, Second, TwoFits, second, two_limits};
 use crate::text::four_digits;
 use crate::{
-    Defect, DetectedAlgorithm, DetectedKind, ExpectedLimit, Observation, Phase, ProbeOutcome,
-    ProbeSubject, Steady,
+    Defect, DetectedAlgorithm, DetectedKind, Estimate, ExpectedLimit, Observation, Phase,
+    ProbeOutcome, ProbeSubject, Steady,
 };
 
 /// Maximum number of trials that distinguish algorithms.
@@ -32,6 +32,10 @@ const TRIALS: usize = 8;
 
 /// A clock with ticks must reduce the inconsistent responses to at most one in this many.
 const BETTER: u64 = 4;
+
+/// A window that counts all requests is used up until its length is known within this share, at most `SHARPER` times.
+const CLOSE: f64 = 0.01;
+const SHARPER: usize = 4;
 
 /// After this many refusals in a row, nothing may be admitted for a time.
 const SILENT: usize = 12;
@@ -157,11 +161,18 @@ pub(crate) fn identify<S: ProbeSubject>(
         rough: rate,
         clock: Clock::EXACT,
     };
-    if stream.dried_up {
-        let dry = inquiry.record().len();
+    let dry = inquiry.record().len();
+    let is_barren = count(&inquiry.record()[stream.from..], ProbeOutcome::Admitted) == 0;
+    if stream.dried_up || is_barren {
         if blocked(inquiry, &mut found)? {
             return Ok(found);
         }
+        if counts_all_early(inquiry, burst, rate, &mut found)? {
+            found.defects.push(collapse_at(rate));
+            return Ok(found);
+        }
+    }
+    if stream.dried_up {
         found.trouble = Some("under load it stopped to admit anything".to_owned());
         let second = second(inquiry, &places, burst, dry)?;
         let is_open = matches!(second, Second::Excluded { .. } | Second::Open);
@@ -198,7 +209,7 @@ pub(crate) fn identify<S: ProbeSubject>(
         return Ok(found);
     }
     let is_no_window = Blocks::of(inquiry.record()).is_some_and(|blocks| !blocks.may_be_a_window());
-    if is_no_window && blocked(inquiry, &mut found)? {
+    if !is_barren && is_no_window && blocked(inquiry, &mut found)? {
         return Ok(found);
     }
     let mut course = Course {
@@ -400,6 +411,14 @@ fn counts_all<S: ProbeSubject>(
     found: &mut Identified,
 ) -> Result<bool, S::Error> {
     found.shown = counting_any(inquiry.record(), burst, rate);
+    for _ in 0..SHARPER {
+        let vague = found.shown.as_ref().filter(|shown| !is_close(shown));
+        let Some(shown) = vague else { break };
+        if !sharpen(inquiry, shown)? {
+            break;
+        }
+        found.shown = counting_any(inquiry.record(), burst, rate);
+    }
     while let Some(shown) = found
         .shown
         .as_ref()
@@ -412,6 +431,35 @@ fn counts_all<S: ProbeSubject>(
     }
     found.trouble.take_if(|_| found.shown.is_some());
     Ok(found.shown.is_some())
+}
+
+/// The same after a stream of which nothing was admitted. Returns whether such a window explains all, and ended when it should: then,
+/// neither a block nor a second limit does.
+fn counts_all_early<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    burst: f64,
+    rate: f64,
+    found: &mut Identified,
+) -> Result<bool, S::Error> {
+    let likely = counting(inquiry.record(), burst, rate);
+    let Some(likely) = likely else {
+        return Ok(false);
+    };
+    if sharpen(inquiry, &likely)? && counts_all(inquiry, burst, rate, found)? {
+        let shown = found.shown.as_ref();
+        let is_certain = |shown: &DetectedAlgorithm| shown.answers - shown.consistent <= 1;
+        if shown.is_some_and(|shown| is_close(shown) && is_certain(shown)) {
+            return Ok(true);
+        }
+    }
+    found.shown = None;
+    Ok(false)
+}
+
+/// Returns whether the length of the window is known well enough.
+fn is_close(shown: &DetectedAlgorithm) -> bool {
+    let is_close = |window: Estimate| window.plus_minus <= CLOSE * window.value;
+    shown.window.is_some_and(is_close)
 }
 
 fn is_slow(seen: &Observation) -> bool {

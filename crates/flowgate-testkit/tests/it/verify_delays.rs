@@ -91,7 +91,7 @@ fn delays_are_a_kind_with_their_numbers() {
             let findings = look(setting, setting.seconds, seed);
             let detected = &findings.detected;
             let is_near = |found: Option<Estimate>, truth: f64| {
-                found.is_some_and(|found| holds(found, truth) && found.plus_minus <= 0.15 * truth)
+                found.is_some_and(|found| holds(found, truth) && found.plus_minus <= 0.02 * truth)
             };
             let is_right = detected.kind == DetectedKind::Delays
                 && detected

@@ -198,9 +198,10 @@ fn refused_requests_that_count_are_a_kind() {
             && detected
                 .burst
                 .is_some_and(|burst| holds(burst, limit as f64))
-            && detected
-                .window
-                .is_some_and(|window| holds(window, seconds as f64));
+            && detected.window.is_some_and(|window| {
+                let seconds = seconds as f64;
+                holds(window, seconds) && window.plus_minus <= 0.03 * seconds
+            });
         let judged = findings.expected.as_ref().map(|judged| &judged.verdict);
         let is_fair = judged.is_none_or(|verdict| *verdict == ExpectedVerdict::Consistent);
         if !is_right || !is_fair {

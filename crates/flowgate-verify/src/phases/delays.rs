@@ -19,13 +19,13 @@ const RECENT: usize = 8;
 const SHARE: f64 = 0.9;
 
 /// Number of requests that look for the end of a window together, each over a connection of its own.
-const POLLS: u32 = 4;
+const POLLS: u32 = 6;
 
 /// The first time, they are this share of the time since the window began apart.
 const RARER: f64 = 0.1;
 
 /// Number of windows that are used up, and the relative uncertainty of their length that suffices.
-const CYCLES: u32 = 4;
+const CYCLES: u32 = 6;
 const CLOSE: f64 = 0.01;
 
 /// Number of requests that are sent one after the other before their responses are looked at.
@@ -87,7 +87,9 @@ pub(crate) fn delays<S: ProbeSubject>(
             let most = window.first_ns.1.saturating_sub(before.first_ns.0);
             (least as f64, most as f64)
         });
+        // On the clock, the window began after the last late request, and with the first prompt one otherwise.
         let (from, count) = (window.first_ns.0 as f64, all.len());
+        let began = before.last_ns as f64;
         if !use_up(inquiry, late, before, until_ns)? {
             return Ok(());
         }
@@ -95,7 +97,8 @@ pub(crate) fn delays<S: ProbeSubject>(
         let mut part = 0.0;
         let times = [(); POLLS as usize].map(|()| {
             part += 1.0;
-            from + least + (most - least) * part / parts
+            let (first, last) = (began + least, from + most);
+            first + (last - first) * part / parts
         });
         if !poll(inquiry, &times, until_ns)? {
             return Ok(());

@@ -15,6 +15,7 @@ mod rest;
 mod saturate;
 mod second;
 mod shape;
+mod sharpen;
 mod steady;
 
 pub(crate) use blocks::blocks;
@@ -32,4 +33,5 @@ pub(crate) use rest::rest;
 pub(crate) use saturate::saturate;
 pub(crate) use second::{Gentle, gently, wait_for_admission};
 pub(crate) use shape::shape;
+pub(crate) use sharpen::sharpen;
 pub(crate) use steady::{collapse, steady};
