@@ -28,6 +28,8 @@ pub struct Outcome {
     pub faults: Vec<Value>,
     pub requests: u64,
     pub seconds: f64,
+    /// The seconds that the report asks for, if nothing was detected.
+    pub asks_for: Option<f64>,
 }
 
 impl Outcome {
@@ -84,8 +86,17 @@ impl Outcome {
             faults: found["defects"].as_array()?.clone(),
             requests: found["requests"].as_u64()?,
             seconds: found["seconds"].as_f64()?,
+            asks_for: found["unresolved"].as_str().and_then(seconds_asked_for),
         })
     }
+}
+
+/// Reads `allow more time than 99 s` and `allow 600 s`.
+fn seconds_asked_for(text: &str) -> Option<f64> {
+    let (_, rest) = text.rsplit_once("allow ")?;
+    let rest = rest.strip_prefix("more time than ").unwrap_or(rest);
+    let (number, _) = rest.split_once(" s")?;
+    number.parse().ok()
 }
 
 fn kind(value: &Value) -> Option<String> {
@@ -152,6 +163,21 @@ mod tests {
             outcome.to_string(),
             "fixed-window clock or sliding-log, 900 requests in 12.5 s"
         );
+    }
+
+    #[test]
+    fn the_time_that_a_report_asks_for_is_read() {
+        for (text, expected) in [
+            (
+                "then none for 3 s: a ban; allow more time than 99 s",
+                Some(99.0),
+            ),
+            ("to test that, allow 600 s and 20000 requests", Some(600.0)),
+            ("10 were admitted, none refused; allow more requests", None),
+            ("Retry-After names 3 s", None),
+        ] {
+            assert_eq!(seconds_asked_for(text), expected, "{text}");
+        }
     }
 
     #[test]

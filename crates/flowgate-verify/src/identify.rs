@@ -37,6 +37,9 @@ const BETTER: u64 = 4;
 const CLOSE: f64 = 0.01;
 const SHARPER: usize = 4;
 
+/// A second limit is known after this many times as long as its first use and the silence so far.
+const LONGER: f64 = 4.0;
+
 /// After this many refusals in a row, nothing may be admitted for a time.
 const SILENT: usize = 12;
 
@@ -578,7 +581,7 @@ fn no_more(record: &[Observation], seconds: f64, what: &str) -> String {
         "{n} requests were admitted in {} s, then none for {} s: {what}; allow more time than {:.0} s",
         four_digits(took),
         four_digits(seconds),
-        (3.0 * (took + seconds)).ceil(),
+        (LONGER * (took + seconds)).ceil(),
     )
 }
 

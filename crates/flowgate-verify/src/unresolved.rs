@@ -61,9 +61,13 @@ fn by_fields(investigation: &Investigation, record: &[Observation]) -> Option<St
         return Some(format!("Retry-After names {after} s"));
     };
     let Told { limit, window, .. } = told;
-    // Without a length of the window: from the first request to the time of the retry.
+    // Without a length of the window: from the first request to the time of the retry, if that is still the first window.
+    let mut after_refusals = record
+        .iter()
+        .skip_while(|seen| seen.outcome != ProbeOutcome::Refused);
+    let is_first = !after_refusals.any(|seen| seen.outcome == ProbeOutcome::Admitted);
     let window = window.or_else(|| {
-        let (seen, after) = again?;
+        let (seen, after) = again.filter(|_| is_first)?;
         let began_ns = record.first()?.sent_ns;
         let elapsed_ns = seen.answered_ns.saturating_sub(began_ns);
         Some(
