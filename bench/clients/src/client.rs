@@ -189,11 +189,18 @@ fn last_line(running: &Running) -> String {
     line.unwrap_or("it said nothing").to_owned()
 }
 
-/// Builds this repository's command. One that lies there may be older than its source.
+/// Builds this repository's command, as it is shipped. One that lies there may be older than its source.
 fn build() -> Result<PathBuf, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--release", "--locked", "-p", "flowgate-cli"])
+        .args([
+            "build",
+            "--profile",
+            "dist",
+            "--locked",
+            "-p",
+            "flowgate-cli",
+        ])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(REPOSITORY)
         .stdin(Stdio::null())
