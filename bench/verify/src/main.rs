@@ -203,6 +203,7 @@ fn ask(subject: &Subject, plan: Plan, programs: &Programs) -> Result<Row, String
             Some(longer) if time == TIME && (time..=MOST_TIME).contains(&longer) => {
                 // Its limit is used up: another one.
                 let server = subject.start(programs)?;
+                thread::sleep(REST);
                 let mut again = Outcome::of(programs, &server.url(), longer)
                     .map_err(|error| format!("{}: {error}", subject.name))?;
                 again.seconds += outcome.seconds;

@@ -165,8 +165,7 @@ pub(crate) fn identify<S: ProbeSubject>(
         clock: Clock::EXACT,
     };
     let dry = inquiry.record().len();
-    let is_barren = count(&inquiry.record()[stream.from..], ProbeOutcome::Admitted) == 0;
-    if stream.dried_up || is_barren {
+    if stream.dried_up || stream.is_barren {
         if blocked(inquiry, &mut found)? {
             return Ok(found);
         }
@@ -212,7 +211,7 @@ pub(crate) fn identify<S: ProbeSubject>(
         return Ok(found);
     }
     let is_no_window = Blocks::of(inquiry.record()).is_some_and(|blocks| !blocks.may_be_a_window());
-    if !is_barren && is_no_window && blocked(inquiry, &mut found)? {
+    if !stream.is_barren && is_no_window && blocked(inquiry, &mut found)? {
         return Ok(found);
     }
     let mut course = Course {

@@ -20,8 +20,11 @@ const PARTS: u32 = 4;
 /// Number of times that the offered rate may be raised.
 const RAISES: u32 = 6;
 
-/// A window admits nothing until its refill time has passed. Twice that time is too long.
-const BARREN_BURSTS: f64 = 2.0;
+/// A window admits nothing until its refill time has passed. Nearly twice that time is too long.
+const BARREN_BURSTS: f64 = 1.9;
+
+/// Share of the refill time, as it was seen, after which a window should admit again.
+const REFILLED: f64 = 0.6;
 
 /// A stream that takes this many times as long as planned is as fast as the server can respond: a higher rate would only make
 /// requests wait for it.
@@ -33,6 +36,8 @@ pub(crate) struct Stream {
     pub(crate) from: usize,
     /// Whether the limiter stopped admitting during the stream.
     pub(crate) dried_up: bool,
+    /// Whether nothing of it was admitted, for long enough to refill some.
+    pub(crate) is_barren: bool,
 }
 
 /// Sends more than `rate` for long enough to measure it, and for several windows of a limit of `burst`.
@@ -47,8 +52,11 @@ pub(crate) fn saturate<S: ProbeSubject>(
     let mut stream = Stream {
         from: inquiry.record().len(),
         dried_up: false,
+        is_barren: false,
     };
-    let (mut parts, mut raises, mut barren) = (0, 0, 0.0);
+    // The rate may be raised to more than it is, and its refill time stays.
+    let refill_ns = burst.max(5.0) / rate;
+    let (mut parts, mut raises, mut barren_ns) = (0, 0, 0.0);
     while parts < PARTS {
         let offered = TIMES_THE_RATE * rate;
         let wanted = (ADMISSIONS / rate).max(3.5 * burst / rate).max(LEAST_NS);
@@ -69,9 +77,14 @@ pub(crate) fn saturate<S: ProbeSubject>(
             count(answers, ProbeOutcome::Admitted) as f64,
         );
         let Some(last) = answers.last() else { break };
-        let is_behind = (last.sent_ns - began_ns) as f64 > BEHIND * (at - began_ns as f64);
-        barren = if admitted == 0.0 { barren + asked } else { 0.0 };
-        if barren > TIMES_THE_RATE * BARREN_BURSTS * burst.max(5.0) {
+        let took = (last.sent_ns - began_ns) as f64;
+        let is_behind = took > BEHIND * (at - began_ns as f64);
+        barren_ns = if admitted == 0.0 {
+            barren_ns + took
+        } else {
+            0.0
+        };
+        if barren_ns > BARREN_BURSTS * refill_ns {
             stream.dried_up = true;
             break;
         }
@@ -84,5 +97,8 @@ pub(crate) fn saturate<S: ProbeSubject>(
             parts += 1;
         }
     }
+    let whole = &inquiry.record()[stream.from..];
+    let is_long = raises == 0 && barren_ns > REFILLED * refill_ns;
+    stream.is_barren = is_long && count(whole, ProbeOutcome::Admitted) == 0;
     Ok(stream)
 }
