@@ -510,9 +510,10 @@ mod tests {
         let seen_late = |late_ones: &[usize]| {
             let mut windows = windows(&record, LATE_IN_TEST);
             for index in late_ones {
-                windows[index - 1].last_ns += 111_000_000;
-                windows[*index].first_ns.0 += 102_000_000;
-                windows[*index].first_ns.1 += 102_000_000;
+                let by_ns = 100_000_000 + 40_000_000 * *index as u64;
+                windows[index - 1].last_ns += by_ns + 9_000_000;
+                windows[*index].first_ns.0 += by_ns;
+                windows[*index].first_ns.1 += by_ns;
             }
             length(&windows)
         };
