@@ -193,14 +193,8 @@ fn last_line(running: &Running) -> String {
 fn build() -> Result<PathBuf, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "--profile",
-            "dist",
-            "--locked",
-            "-p",
-            "flowgate-cli",
-        ])
+        .args(["build", "--profile", "dist", "--locked"])
+        .args(["-p", "flowgate-cli"])
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(REPOSITORY)
         .stdin(Stdio::null())

@@ -36,7 +36,7 @@ use crate::report::Row;
 use crate::shared::machine::Machine;
 use crate::shared::options::Options;
 use crate::shared::outcome::Verdict;
-use crate::subject::{SUBJECTS, Server, Subject};
+use crate::subject::{SUBJECTS, Server, Started, Subject};
 
 /// What a run may take, as by default, and in a quick run.
 const TIME: Duration = Duration::from_secs(60);
@@ -191,12 +191,15 @@ fn ask_all(
 /// One server, again and again.
 fn ask(subject: &Subject, plan: Plan, programs: &Programs) -> Result<Row, String> {
     let server = subject.start(programs)?;
+    let look = |server: &Started, time| {
+        Outcome::of(programs, &server.url(), time)
+            .map_err(|error| format!("{}: {error}", subject.name))
+    };
     let mut outcomes = Vec::new();
     let Plan { repetitions, time } = plan;
     for number in 1..=repetitions {
         thread::sleep(REST);
-        let outcome = Outcome::of(programs, &server.url(), time)
-            .map_err(|error| format!("{}: {error}", subject.name))?;
+        let outcome = look(&server, time)?;
         eprintln!("{} {number}/{repetitions}: {outcome}", subject.name);
         let asks_for = outcome.asks_for.map(Duration::from_secs_f64);
         outcomes.push(match asks_for {
@@ -204,8 +207,7 @@ fn ask(subject: &Subject, plan: Plan, programs: &Programs) -> Result<Row, String
                 // Its limit is used up: another one.
                 let server = subject.start(programs)?;
                 thread::sleep(REST);
-                let mut again = Outcome::of(programs, &server.url(), longer)
-                    .map_err(|error| format!("{}: {error}", subject.name))?;
+                let mut again = look(&server, longer)?;
                 again.seconds += outcome.seconds;
                 eprintln!(
                     "{} {number}/{repetitions}, with {longer:?}: {again}",

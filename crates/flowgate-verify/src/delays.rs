@@ -140,19 +140,14 @@ pub(crate) fn windows(record: &[Observation], late: Late) -> Vec<Window> {
 /// first request or on the clock. `None` if no window was seen from its beginning to its end, or if the windows contradict each
 /// other both ways.
 pub(crate) fn length(windows: &[Window]) -> Option<(f64, f64)> {
+    let pairs = || windows.iter().zip(windows.iter().skip(1));
     // Of the first one, nobody knows when it began.
-    let own = windows.windows(2).skip(1).map(|pair| {
-        let [window, after] = pair else {
-            return (0.0, f64::INFINITY);
-        };
+    let own = pairs().skip(1).map(|(window, after)| {
         let least = window.last_ns.saturating_sub(window.first_ns.1);
         let most = after.first_ns.1.saturating_sub(window.first_ns.0);
         (least as f64 - TICK, most as f64 + TICK)
     });
-    let ends = windows.windows(2).map(|pair| match pair {
-        [window, after] => (window.last_ns as f64, after.first_ns.1 as f64),
-        _ => (0.0, f64::INFINITY),
-    });
+    let ends = pairs().map(|(window, after)| (window.last_ns as f64, after.first_ns.1 as f64));
     let ends: Vec<(f64, f64)> = ends.collect();
     let mut apart = Vec::new();
     for (first, one) in ends.iter().enumerate() {

@@ -23,8 +23,8 @@ use crate::plateau::as_good_as;
 use crate::second::{Places, Second, TwoFits, second, two_limits};
 use crate::text::four_digits;
 use crate::{
-    Defect, DetectedAlgorithm, DetectedKind, Estimate, ExpectedLimit, Observation, Phase,
-    ProbeOutcome, ProbeSubject, Steady,
+    Defect, DetectedAlgorithm, DetectedKind, ExpectedLimit, Observation, Phase, ProbeOutcome,
+    ProbeSubject, Steady,
 };
 
 /// Maximum number of trials that distinguish algorithms.
@@ -443,8 +443,7 @@ fn counts_all_early<S: ProbeSubject>(
     rate: f64,
     found: &mut Identified,
 ) -> Result<bool, S::Error> {
-    let likely = counting(inquiry.record(), burst, rate);
-    let Some(likely) = likely else {
+    let Some(likely) = counting(inquiry.record(), burst, rate) else {
         return Ok(false);
     };
     if sharpen(inquiry, &likely)? && counts_all(inquiry, burst, rate, found)? {
@@ -460,8 +459,9 @@ fn counts_all_early<S: ProbeSubject>(
 
 /// Returns whether the length of the window is known well enough.
 fn is_close(shown: &DetectedAlgorithm) -> bool {
-    let is_close = |window: Estimate| window.plus_minus <= CLOSE * window.value;
-    shown.window.is_some_and(is_close)
+    shown
+        .window
+        .is_some_and(|window| window.plus_minus <= CLOSE * window.value)
 }
 
 fn is_slow(seen: &Observation) -> bool {

@@ -21,7 +21,7 @@ const PARTS: u32 = 4;
 const RAISES: u32 = 6;
 
 /// A window admits nothing until its refill time has passed. Nearly twice that time is too long.
-const BARREN_BURSTS: f64 = 1.9;
+const BARREN_REFILLS: f64 = 1.9;
 
 /// Share of the refill time, as it was seen, after which a window should admit again.
 const REFILLED: f64 = 0.6;
@@ -84,7 +84,7 @@ pub(crate) fn saturate<S: ProbeSubject>(
         } else {
             0.0
         };
-        if barren_ns > BARREN_BURSTS * refill_ns {
+        if barren_ns > BARREN_REFILLS * refill_ns {
             stream.dried_up = true;
             break;
         }

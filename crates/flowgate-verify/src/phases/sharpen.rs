@@ -47,7 +47,6 @@ pub(crate) fn sharpen<S: ProbeSubject>(
     let part = (most - least) / (polls + 1.0);
     let polls = (1..=polls as u32).map(|poll| from + least + f64::from(poll) * part);
     let times: Vec<f64> = polls.flat_map(|at| [at; AT_EACH as usize]).collect();
-    let asked = inquiry.record().len();
-    inquiry.ask_at(Phase::Shape, &times, 1, 0)?;
-    Ok(inquiry.record().len() > asked)
+    let answers = inquiry.ask_at(Phase::Shape, &times, 1, 0)?;
+    Ok(!answers.is_empty())
 }
