@@ -203,6 +203,7 @@ mod tests {
             faults: Vec::new(),
             requests: 1000,
             seconds: 20.0,
+            asks_for: None,
         }
     }
 
