@@ -12,6 +12,7 @@ const COUNTER: &str = "sliding-counter";
 const COUNTS_REFUSED: &str = "counts-refused";
 const COUNTER_COUNTS_REFUSED: &str = "counter-counts-refused";
 const TWO: &str = "two-limits";
+const BURST_POOL: &str = "burst-pool";
 const DELAYS: &str = "delays";
 const BLOCK_FIRST: &str = "blocks-after-limit first-refusal";
 const BLOCK_LAST: &str = "blocks-after-limit last-refusal";
@@ -133,7 +134,7 @@ pub static PEERS: [Subject; 55] = [
         "rate-limiter-flexible, 10/s and 5/10s more",
         "rate_limiter_flexible.js",
         r#"{"points":10,"duration":1,"burst":{"points":5,"duration":10}}"#,
-        limit(TWO, 10.0, 10),
+        limit(BURST_POOL, 10.0, 10),
     ),
     node(
         "rate-limiter-flexible, 10/s, blocked for 3 s",

@@ -200,7 +200,10 @@ pub(crate) fn verdict(
         ));
     }
     if let [_, slow] = &detected.limits[..] {
-        reasons.push(format!("there is a second limit: {slow}"));
+        reasons.push(match detected.kind {
+            DetectedKind::BurstPool => format!("a pool admits some of what it refuses: {slow}"),
+            _ => format!("there is a second limit: {slow}"),
+        });
     }
     let could_be = |kind: DetectedKind| expected.kind.is_none_or(|numbers| numbers.is(kind));
     let mut kinds = detected.alternatives.iter().chain([&detected.kind]);
@@ -210,10 +213,8 @@ pub(crate) fn verdict(
             reasons.push("nothing was refused".to_owned());
         }
     } else if let Some(kind) = expected.kind
-        && !matches!(
-            detected.kind,
-            DetectedKind::Unknown | DetectedKind::TwoLimits
-        )
+        && detected.kind != DetectedKind::Unknown
+        && !detected.kind.is_of_two()
         && !kinds.any(|kind| could_be(*kind))
     {
         reasons.push(format!("the algorithm is {}, not {kind}", detected.kind));

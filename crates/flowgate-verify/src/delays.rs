@@ -157,14 +157,18 @@ pub(crate) fn length(windows: &[Window]) -> Option<(f64, f64)> {
             apart.push((each(one.1, other.0) - tick, each(one.0, other.1) + tick));
         }
     }
-    let both = [common(&own.collect::<Vec<_>>()), common(&apart)];
+    let share = AGREEING_ABOUT_LENGTH;
+    let both = [
+        common(&own.collect::<Vec<_>>(), share),
+        common(&apart, share),
+    ];
     both.into_iter()
         .flatten()
         .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// Returns what most of these bounds have in common: all of them, except a few that a late response can spoil.
-fn common(bounds: &[(f64, f64)]) -> Option<(f64, f64)> {
+/// Returns what at least this share of the bounds has in common: late responses can spoil others.
+pub(crate) fn common(bounds: &[(f64, f64)], share: f64) -> Option<(f64, f64)> {
     let around = |at: f64| {
         bounds
             .iter()
@@ -174,7 +178,7 @@ fn common(bounds: &[(f64, f64)]) -> Option<(f64, f64)> {
         .iter()
         .map(|(least, _)| *least)
         .max_by_key(|least| around(*least).count())?;
-    let is_enough = around(best).count() as f64 >= AGREEING_ABOUT_LENGTH * bounds.len() as f64;
+    let is_enough = around(best).count() as f64 >= share * bounds.len() as f64;
     is_enough.then(|| {
         around(best).fold((0.0, f64::INFINITY), |a: (f64, f64), b| {
             (a.0.max(b.0), a.1.min(b.1))

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::conclusion::FAILURES;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
+use crate::models::Together;
 use crate::second::TwoFits;
 use crate::unexplained_group::is_grouped;
 use crate::{
@@ -123,9 +124,9 @@ pub(crate) fn detect<S: ProbeSubject>(
     }
 }
 
-/// Returns two limits as an algorithm.
+/// Returns two limits, or a window with its pool, as an algorithm.
 pub(crate) fn both(two: &TwoFits) -> DetectedAlgorithm {
-    let limit = |fits: &Vec<Fit>| {
+    let limit = |fits: &Vec<Fit>, counts_refused: bool| {
         let (best, others) = fits.split_first()?;
         Some(DetectedLimit {
             kind: best.kind(),
@@ -135,18 +136,20 @@ pub(crate) fn both(two: &TwoFits) -> DetectedAlgorithm {
             window: best
                 .window
                 .map(|window| window.or_any(fits.iter().filter_map(|fit| fit.window))),
+            counts_refused,
         })
     };
+    let counts_refused = two.together == Some(Together::CountRefused);
     DetectedAlgorithm {
-        kind: DetectedKind::TwoLimits,
+        kind: two.together.map_or(DetectedKind::TwoLimits, Together::kind),
         alternatives: Vec::new(),
         rate: None,
         burst: None,
         window: None,
         clock_tick: None,
-        limits: [&two.fast, &two.slow]
+        limits: [(&two.fast, false), (&two.slow, counts_refused)]
             .into_iter()
-            .filter_map(limit)
+            .filter_map(|(fits, counts_refused)| limit(fits, counts_refused))
             .collect(),
         delays: None,
         block: None,
@@ -162,6 +165,11 @@ impl DetectedKind {
             self,
             Self::FixedWindow(Alignment::Clock) | Self::SegmentedWindow(_) | Self::SlidingCounter
         )
+    }
+
+    /// Returns whether [`DetectedAlgorithm::limits`] has the numbers.
+    pub(crate) fn is_of_two(self) -> bool {
+        matches!(self, Self::TwoLimits | Self::BurstPool)
     }
 
     /// Returns whether both differ only in a number.

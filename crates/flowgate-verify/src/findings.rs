@@ -98,10 +98,13 @@ impl Findings {
         }
         let single = detected.rate.zip(detected.burst);
         let single = single.filter(|_| detected.kind != DetectedKind::Unknown);
-        let of_two = detected
-            .limits
-            .iter()
-            .map(|limit| (limit.rate, limit.burst));
+        let of_two = detected.limits.iter();
+        // Below the rate of the window, its pool is not asked.
+        let of_two = of_two.take(match detected.kind {
+            DetectedKind::BurstPool => 1,
+            _ => detected.limits.len(),
+        });
+        let of_two = of_two.map(|limit| (limit.rate, limit.burst));
         let rates = single.into_iter().chain(of_two).map(|(rate, burst)| {
             let share = match burst.value < 2.0 {
                 true => SAFE_WITHOUT_BURST,
@@ -142,7 +145,10 @@ pub struct DetectedAlgorithm {
     /// Responses do not show what happens between two clock ticks. Of the rates that are consistent with the responses,
     /// `rate` is then the lowest.
     pub clock_tick: Option<f64>,
-    /// The two limits if `kind` is [`DetectedKind::TwoLimits`], the faster one first; otherwise empty.
+    /// The limits, if there are two.
+    ///
+    /// If `kind` is [`DetectedKind::TwoLimits`], these are the two, the faster one first. If it is [`DetectedKind::BurstPool`], they are the
+    /// window and its pool. Otherwise the list is empty.
     pub limits: Vec<DetectedLimit>,
     /// The delays if `kind` is [`DetectedKind::Delays`]; otherwise `None`.
     ///
@@ -158,7 +164,7 @@ pub struct DetectedAlgorithm {
     pub answers: u64,
 }
 
-/// One of two limits that apply to the same requests.
+/// One of two limits.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectedLimit {
     /// Algorithm of this limit.
@@ -171,6 +177,8 @@ pub struct DetectedLimit {
     pub burst: Estimate,
     /// Length of the window, in seconds; `None` for buckets.
     pub window: Option<Estimate>,
+    /// Whether requests that the other limit refused certainly count, too.
+    pub counts_refused: bool,
 }
 
 /// Delays of the requests of a window after the first [`burst`](DetectedAlgorithm::burst), in seconds.
@@ -279,6 +287,11 @@ pub enum DetectedKind {
     BlocksAfterLimit,
     /// Two limits: a request is admitted if both admit it. [`DetectedAlgorithm::limits`] has them.
     TwoLimits,
+    /// A window, and a pool that admits some of what the window refuses. [`DetectedAlgorithm::limits`] has the window, then the
+    /// pool.
+    ///
+    /// The pool is a window of its own, such as 5 in 10 s. A client below the rate of the first window never uses it.
+    BurstPool,
     /// No request is refused.
     Unlimited,
     /// A limit, but no known algorithm is consistent with the responses.

@@ -22,6 +22,7 @@ use crate::phases::{
 use crate::plateau::as_good_as;
 use crate::second::{Places, Second, TwoFits, second, two_limits};
 use crate::text::four_digits;
+use crate::window_pairs::overflow;
 use crate::{
     Defect, DetectedAlgorithm, DetectedKind, ExpectedLimit, Observation, Phase, ProbeOutcome,
     ProbeSubject, Steady,
@@ -39,6 +40,9 @@ const SHARPER: usize = 4;
 
 /// A second limit is known after this many times as long as its first use and the silence so far.
 const LONGER: f64 = 4.0;
+
+/// What used up a second limit once may do so several times in this many times as long.
+const AGAIN: f64 = 2.0;
 
 /// After this many refusals in a row, nothing may be admitted for a time.
 const SILENT: usize = 12;
@@ -77,7 +81,7 @@ pub(crate) struct Identified {
     pub(crate) trouble: Option<String>,
     /// What the responses show without a fit: a window in which refused requests count, or delays.
     pub(crate) shown: Option<DetectedAlgorithm>,
-    /// Two limits that together explain what no single one does.
+    /// Two limits, or a window and its pool, that together explain what no single limit does.
     pub(crate) two: Option<Box<TwoFits>>,
 }
 
@@ -204,8 +208,12 @@ pub(crate) fn identify<S: ProbeSubject>(
             }
             Second::Excluded { soon: false } => found.defects.push(ban(&inquiry.record()[..dry])),
             Second::Open => {
-                let text = "it stopped to admit anything for a time: a second, slower limit, or a limit on refusals";
-                found.trouble = Some(text.to_owned());
+                let seconds = inquiry.now_ns().saturating_sub(inquiry.began_ns()) as f64 / 1e9;
+                found.trouble = Some(format!(
+                    "it stopped to admit anything for a time: a second, slower limit, or a limit on refusals; allow more time \
+                     than {:.0} s",
+                    (AGAIN * seconds).ceil()
+                ));
             }
         }
         return Ok(found);
@@ -387,6 +395,12 @@ fn later<S: ProbeSubject>(
             .clone()
             .all(|seen| seen.outcome == ProbeOutcome::Refused);
     found.two = two_limits(inquiry.record(), places).map(Box::new);
+    if found.two.is_none() {
+        found.two = overflow(inquiry.record(), places, &found.fits).map(Box::new);
+        if found.two.is_some() {
+            return Ok(());
+        }
+    }
     if !is_dry && found.two.is_none() {
         return Ok(());
     }
@@ -662,6 +676,7 @@ mod tests {
             let two = TwoFits {
                 fast: fits(fast),
                 slow: fits(slow),
+                together: None,
                 unexplained: 0,
                 of: 400,
             };

@@ -161,12 +161,10 @@ impl Investigation {
         let best = found.fits.first();
         let mut defects = found.defects;
         let (mut isolation, mut truth) = (None, HeaderAccuracy::default());
-        if let Some(best) = best.filter(|_| {
-            !matches!(
-                detected.kind,
-                DetectedKind::Unknown | DetectedKind::LeakyQueue | DetectedKind::TwoLimits
-            )
-        }) {
+        let is_single = detected.kind != DetectedKind::Unknown && !detected.kind.is_of_two();
+        // Parameters that are inconsistent with the responses prove no violation.
+        let single = best.filter(|_| is_single);
+        if let Some(best) = single.filter(|_| detected.kind != DetectedKind::LeakyQueue) {
             // Over-admission of sequential requests is not a race.
             let evidence = Evidence::on(found.clock, inquiry.record());
             let is_exact = best.at_most().over(&evidence) == 0;
@@ -185,14 +183,7 @@ impl Investigation {
         truth.advertised = AdvertisedQuota::of(record, &detected);
         let failed = count(record, ProbeOutcome::Failed);
         let evidence = Evidence::of(record.iter().filter(|seen| seen.key == 0));
-        // Parameters that are inconsistent with the responses prove no violation.
-        let known = best.filter(|_| {
-            !matches!(
-                detected.kind,
-                DetectedKind::Unknown | DetectedKind::TwoLimits
-            )
-        });
-        let worst = allowance(self.expected, known).and_then(|allowed| allowed.worst(&evidence));
+        let worst = allowance(self.expected, single).and_then(|allowed| allowed.worst(&evidence));
         let tolerated = |expected| Allowance::of_expected(expected).tolerating(self.tolerance_ns());
         let beyond = self
             .expected

@@ -50,6 +50,7 @@ mod subject;
 mod text;
 mod unexplained_group;
 mod unresolved;
+mod window_pairs;
 
 pub use budget::Budget;
 pub use expected::{ExpectedKind, ExpectedLimit, ExpectedLimitError};

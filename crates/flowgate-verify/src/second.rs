@@ -7,9 +7,10 @@ use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints, fits};
 use crate::hints::hints;
 use crate::inquiry::{Inquiry, count};
-use crate::models::{TwoLimits, left_by};
-use crate::phases::{Gentle, gently, wait_for_admission};
-use crate::{Alignment, DetectedKind, Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::models::{Together, TwoLimits, left_by};
+use crate::phases::{Gentle, first_again, gently, wait_for_admission};
+use crate::window_pairs::{counting_refused, usual};
+use crate::{Alignment, DetectedKind, Observation, ProbeOutcome, ProbeSubject};
 
 /// Share of the remaining time in which the second limit is looked for.
 const SHARE: f64 = 0.9;
@@ -38,7 +39,7 @@ const FEWEST: u64 = 100;
 const REFUSALS: u64 = 5;
 
 /// The second limit has less than this share of the first one's rate.
-const SLOWER: f64 = 0.9;
+pub(crate) const SLOWER: f64 = 0.9;
 
 /// Number of estimates of the second rate that are tried, and the smallest factor between two.
 const RATES: usize = 5;
@@ -59,6 +60,8 @@ pub(crate) struct TwoFits {
     pub(crate) fast: Vec<Fit>,
     /// The same of the second limit.
     pub(crate) slow: Vec<Fit>,
+    /// How two windows decide. `None` of two limits of which each counts what both admit.
+    pub(crate) together: Option<Together>,
     pub(crate) unexplained: u64,
     /// Number of conclusive responses.
     pub(crate) of: u64,
@@ -99,7 +102,7 @@ pub(crate) fn second<S: ProbeSubject>(
     let asked = inquiry.record().len();
     let until_ns = inquiry.now_ns() + (inquiry.time_left_ns() as f64 * SHARE) as u64;
     let n = until_silence(&inquiry.record()[..dry]);
-    let first_ns = (2.2 * burst / places.rough).max(1e9);
+    let first_ns = first_wait_ns(burst, places);
     let since_ns = inquiry.record().iter().rev();
     let mut since_ns = since_ns.filter(|seen| seen.outcome == ProbeOutcome::Admitted);
     let since_ns = since_ns.next().map_or(0, |seen| seen.answered_ns);
@@ -108,32 +111,53 @@ pub(crate) fn second<S: ProbeSubject>(
         return Ok(Second::Nothing(asked_ns.saturating_sub(since_ns)));
     }
     let soon = inquiry.record().len() == asked + 1;
-    let most = most_of_a_second_limit(&inquiry.record()[..dry]);
+    let silent = &inquiry.record()[..inquiry.record().len() - 1];
+    let refill_ns = burst / places.rough;
+    let most = most_of_a_second_limit(&silent[..dry], silent, refill_ns);
     let first = single(&inquiry.record()[..dry], places);
-    let rate = match &first {
-        Some(fit) => {
-            let first = fit.model.rate() / 1e9;
-            (FASTER * most).clamp(GENTLE * first, NEARLY * first)
+    let first = first.map(|fit| fit.model.rate() / 1e9);
+    let usual = || usual(inquiry.record(), places, Some(burst)).map(|usual| usual.rate());
+    let first = first.or_else(usual);
+    let mut rate = 0.0;
+    for most in most {
+        if rate >= FASTER * most {
+            continue;
         }
-        None => (GENTLE_GUESS * places.rough).max(FASTER * most),
-    };
-    match gently(inquiry, rate, n, until_ns)? {
-        Gentle::Admitted if rate >= FASTER * most => return Ok(Second::Excluded { soon }),
-        Gentle::Admitted => return Ok(Second::Open),
-        Gentle::Cut => return Ok(Second::Open),
-        Gentle::Refused => {}
+        rate = match first {
+            Some(first) => (FASTER * most).clamp(GENTLE * first, NEARLY * first),
+            None => (GENTLE_GUESS * places.rough).max(FASTER * most),
+        };
+        match gently(inquiry, rate, n, until_ns)? {
+            Gentle::Admitted if rate >= FASTER * most => {}
+            Gentle::Admitted | Gentle::Cut => return Ok(Second::Open),
+            Gentle::Refused => return used_up_again(inquiry, places, burst, (rate, n), until_ns),
+        }
     }
+    Ok(Second::Excluded { soon })
+}
+
+/// Uses the second limit up again, with `n` requests or more at `rate`, and returns what explains the record then.
+fn used_up_again<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    places: &Places,
+    burst: f64,
+    (rate, n): (f64, u64),
+    until_ns: u64,
+) -> Result<Second, S::Error> {
+    let first_ns = first_wait_ns(burst, places);
     for _ in 1..CYCLES {
         if !wait_for_admission(inquiry, first_ns, RARER_AGAIN, until_ns)? {
             break;
         }
         // Meanwhile the first limit has recovered: another look at it.
-        inquiry.ask_in_burst(Phase::Refill, burst as u64 + 2, 1, 0)?;
+        first_again(inquiry, burst, usual(inquiry.record(), places, Some(burst)))?;
         if gently(inquiry, rate, n, until_ns)? != Gentle::Refused {
             break;
         }
     }
-    Ok(two_limits(inquiry.record(), places).map_or(Second::Open, |two| Second::Two(Box::new(two))))
+    let two = two_limits(inquiry.record(), places);
+    let two = two.or_else(|| counting_refused(inquiry.record(), places, burst));
+    Ok(two.map_or(Second::Open, |two| Second::Two(Box::new(two))))
 }
 
 /// Returns the number of requests until nothing was admitted any more. A second limit may count those that were refused, too.
@@ -143,18 +167,38 @@ fn until_silence(record: &[Observation]) -> u64 {
     last.map_or(0, |last| last as u64 + 1)
 }
 
-/// Returns the highest rate per nanosecond of a second limit that explains why nothing is admitted at the end of the record:
-/// the last admissions, whatever their number, and the silence after them.
-fn most_of_a_second_limit(record: &[Observation]) -> f64 {
-    let refused = |seen: &&Observation| seen.outcome == ProbeOutcome::Refused;
-    let last_ns = record
+/// Returns how long nothing may be admitted before it is asked again, in nanoseconds.
+fn first_wait_ns(burst: f64, places: &Places) -> f64 {
+    (2.2 * burst / places.rough).max(1e9)
+}
+
+/// Returns the highest rates per nanosecond of a second limit that explains why nothing is admitted any more: the last requests that it
+/// counts, whatever their number, and the silence after them.
+///
+/// The first rate is that of a limit that counts what it admits, until the end of `dry`. The second one is that of a limit that counts
+/// everything, until the end of `silent`. Until it was used up, the first limit admitted something within `refill_ns`.
+fn most_of_a_second_limit(dry: &[Observation], silent: &[Observation], refill_ns: f64) -> [f64; 2] {
+    let is_admitted = |seen: &&Observation| seen.outcome == ProbeOutcome::Admitted;
+    let last_ns = dry
         .iter()
         .rev()
-        .find(refused)
+        .find(is_admitted)
         .map_or(0, |seen| seen.sent_ns);
-    let admitted = record.iter().rev();
-    let admitted = admitted.filter(|seen| seen.outcome == ProbeOutcome::Admitted);
-    let rates = admitted
+    let until_ns = last_ns + refill_ns as u64;
+    let all = silent.iter().rev().filter(|seen| seen.sent_ns <= until_ns);
+    [
+        most_until(dry.iter().rev().filter(is_admitted), dry.last()),
+        most_until(all, silent.last()),
+    ]
+}
+
+/// Returns the highest rate of the last n requests until the silence ends, whatever n is.
+fn most_until<'a>(
+    counted: impl Iterator<Item = &'a Observation>,
+    last: Option<&Observation>,
+) -> f64 {
+    let last_ns = last.map_or(0, |seen| seen.sent_ns);
+    let rates = counted
         .zip(1_u32..)
         .map(|(first, n)| f64::from(n) / last_ns.saturating_sub(first.answered_ns).max(1) as f64);
     rates.fold(0.0, f64::max)
@@ -164,12 +208,7 @@ fn most_of_a_second_limit(record: &[Observation]) -> f64 {
 pub(crate) fn two_limits(record: &[Observation], places: &Places) -> Option<TwoFits> {
     let evidence = Evidence::on(places.clock, record);
     let mut best: Option<TwoFits> = None;
-    // The second limit shows later than the first. Where is not known.
-    for part in [1.0, 0.75, 0.5, 0.35, 0.25, 0.17, 0.12] {
-        let size = ((record.len() as f64 * part) as usize).max(places.first.end);
-        let Some(mut fast) = single(&record[..size], places) else {
-            continue;
-        };
+    for mut fast in alone(record, places) {
         // The first limit, the second one by what the first one leaves, and the first one again by all the rest.
         for _ in 0..2 {
             let slow = slow_fits(record, places, &fast);
@@ -188,6 +227,7 @@ pub(crate) fn two_limits(record: &[Observation], places: &Places) -> Option<TwoF
                 best = Some(TwoFits {
                     fast: if first.is_empty() { vec![fast] } else { first },
                     slow,
+                    together: None,
                     unexplained,
                     of: evidence.len(),
                 });
@@ -263,12 +303,30 @@ fn is_certain(two: &TwoFits, record: &[Observation], places: &Places) -> bool {
         return false;
     };
     let left = left_by(&fast.model, places.clock, record);
-    let margin = MARGIN.max((two.of as f64 * MARGIN_SHARE) as u64);
-    let is_explained = two.unexplained <= margin && two.of > FEWEST;
+    let is_explained = two.unexplained <= margin(two.of) && is_enough(two.of);
     let is_seen = count(&left, ProbeOutcome::Refused) >= REFUSALS + two.unexplained;
     let is_slower =
         slow.rate.value < SLOWER * fast.rate.value && slow.burst.value >= fast.burst.value;
     is_explained && is_seen && is_slower
+}
+
+/// Returns how many of `of` responses two limits may leave unexplained.
+pub(crate) fn margin(of: u64) -> u64 {
+    MARGIN.max((of as f64 * MARGIN_SHARE) as u64)
+}
+
+/// Returns whether the number of responses suffices for two limits.
+pub(crate) fn is_enough(of: u64) -> bool {
+    of > FEWEST
+}
+
+/// Returns limits that alone explain a prefix of the record. The second limit shows later than the first; where is not known.
+pub(crate) fn alone(record: &[Observation], places: &Places) -> impl Iterator<Item = Fit> {
+    let parts = [1.0, 0.75, 0.5, 0.35, 0.25, 0.17, 0.12];
+    parts.into_iter().filter_map(|part| {
+        let size = ((record.len() as f64 * part) as usize).max(places.first.end);
+        single(&record[..size], places)
+    })
 }
 
 /// Returns the limit that alone explains a prefix of the record, if one does.
@@ -352,14 +410,15 @@ fn slow_fits(record: &[Observation], places: &Places, fast: &Fit) -> Vec<Fit> {
 
 /// Admissions until one is refused, until one is admitted again.
 #[derive(Clone, Copy, Debug)]
-struct Spell {
-    began_ns: u64,
-    admitted: u64,
+pub(crate) struct Spell {
+    pub(crate) began_ns: u64,
+    pub(crate) admitted: u64,
+    pub(crate) refused_ns: Option<u64>,
     /// When a request was admitted again.
-    back_ns: Option<u64>,
+    pub(crate) back_ns: Option<u64>,
 }
 
-fn spells(left: &[Observation]) -> Vec<Spell> {
+pub(crate) fn spells(left: &[Observation]) -> Vec<Spell> {
     let mut spells: Vec<Spell> = Vec::new();
     let mut is_dry = true;
     for seen in left {
@@ -371,6 +430,7 @@ fn spells(left: &[Observation]) -> Vec<Spell> {
                 spells.push(Spell {
                     began_ns: seen.sent_ns,
                     admitted: 1,
+                    refused_ns: None,
                     back_ns: None,
                 });
                 is_dry = false;
@@ -380,7 +440,12 @@ fn spells(left: &[Observation]) -> Vec<Spell> {
                     last.admitted += 1;
                 }
             }
-            ProbeOutcome::Refused => is_dry = true,
+            ProbeOutcome::Refused => {
+                is_dry = true;
+                if let Some(last) = spells.last_mut() {
+                    last.refused_ns.get_or_insert(seen.sent_ns);
+                }
+            }
             ProbeOutcome::Failed => {}
         }
     }

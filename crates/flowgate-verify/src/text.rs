@@ -32,6 +32,7 @@ impl fmt::Display for DetectedKind {
             DetectedKind::Delays => "delays instead of refusals",
             DetectedKind::BlocksAfterLimit => "block after the limit",
             DetectedKind::TwoLimits => "two limits",
+            DetectedKind::BurstPool => "window with a pool for bursts",
             DetectedKind::Unlimited => "no limit",
             DetectedKind::Unknown => "unknown algorithm",
         };
@@ -89,7 +90,11 @@ impl fmt::Display for DetectedAlgorithm {
         if let (Some(burst), Some(block)) = (self.burst, self.block) {
             write!(f, ": {burst} admitted, then none for {block}")?;
         }
-        for (limit, before) in self.limits.iter().zip([": ", "; and "]) {
+        let between = match self.kind {
+            DetectedKind::BurstPool => "; what it refuses may take from ",
+            _ => "; and ",
+        };
+        for (limit, before) in self.limits.iter().zip([": ", between]) {
             write!(f, "{before}{limit}")?;
         }
         if let Some(tick) = self.clock_tick {
@@ -194,7 +199,11 @@ impl fmt::Display for DetectedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         numbers(f, self.rate, self.burst, self.window)?;
-        others(f, &self.alternatives)
+        others(f, &self.alternatives)?;
+        if self.counts_refused {
+            write!(f, ", in which requests count that were refused, too")?;
+        }
+        Ok(())
     }
 }
 

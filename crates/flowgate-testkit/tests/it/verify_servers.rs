@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use flowgate_testkit::verify::servers::{ServerLimit, StickTable, holds, look, look_at};
 use flowgate_testkit::verify::{
-    Budget, Defect, DetectedKind, DetectedLimit, ExpectedLimit, ExpectedVerdict, Findings,
-    Investigation,
+    Budget, DetectedKind, DetectedLimit, ExpectedLimit, ExpectedVerdict, Findings, Investigation,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -142,27 +141,114 @@ fn c1_two_limits_are_never_called_a_ban_or_a_collapse_however_short_the_time() {
     assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
 }
 
+/// Two windows: the limit and the seconds of each.
+type TwoWindows = [(u64, u64); 2];
+
+/// Looks at two windows that decide together.
+fn look_at_two(
+    windows: TwoWindows,
+    seconds: u64,
+    seed: u64,
+    mut admits: impl FnMut(&mut [CountingWindow; 2], u64) -> bool,
+) -> Findings {
+    let mut both = windows.map(|(limit, period)| CountingWindow::new(limit, period * SECOND));
+    look_at(&within(seconds), seed, |question| {
+        admits(&mut both, question.at_ns).into()
+    })
+}
+
+/// Returns whether both windows are named with their numbers, as this kind, and nothing is accused.
+fn are_named(findings: &Findings, kind: DetectedKind, windows: TwoWindows) -> bool {
+    let numbers = windows.map(|(limit, period)| (limit as f64 / period as f64, limit as f64));
+    let limits = &findings.detected.limits;
+    let found = limits.iter().zip(numbers);
+    let have_numbers = limits.len() == 2 && found.clone().all(|(limit, it)| is_it(limit, it));
+    findings.detected.kind == kind && have_numbers && findings.defects.is_empty()
+}
+
+/// A window from the first request that counts every request, refused ones too.
+#[derive(Debug)]
+struct CountingWindow {
+    limit: u64,
+    length_ns: u64,
+    ends_ns: u64,
+    count: u64,
+}
+
+impl CountingWindow {
+    fn new(limit: u64, length_ns: u64) -> Self {
+        Self {
+            limit,
+            length_ns,
+            ends_ns: 0,
+            count: 0,
+        }
+    }
+
+    fn admits(&mut self, at_ns: u64) -> bool {
+        if at_ns >= self.ends_ns {
+            self.ends_ns = at_ns + self.length_ns;
+            self.count = 0;
+        }
+        self.count += 1;
+        self.count <= self.limit
+    }
+}
+
 /// `BurstyRateLimiter` of rate-limiter-flexible: what a window refuses, a pool of a longer window may admit.
 #[test]
-fn c1_a_burst_pool_beside_a_window_is_not_called_a_ban() {
+fn a_window_with_a_pool_for_bursts_is_a_kind_and_not_called_a_ban() {
     let mut wrong = Vec::new();
-    for seed in 0..2 {
-        let mut window = ServerLimit::fixed(10, SECOND);
-        let mut pool = ServerLimit::fixed(50, 10 * SECOND);
-        let findings = look_at(&within(60), seed, |question| {
-            (window.admits(question.at_ns) || pool.admits(question.at_ns)).into()
-        });
-        let is_accused = |defect: &Defect| {
-            matches!(
-                defect,
-                Defect::Ban { .. } | Defect::Collapse { .. } | Defect::NoRecovery { .. }
-            )
-        };
-        if findings.defects.iter().any(is_accused) {
-            wrong.push(format!("{seed}: {findings}"));
+    for (windows, seconds) in [
+        ([(10, 1), (5, 10)], 60),
+        ([(10, 1), (50, 10)], 60),
+        ([(50, 1), (20, 5)], 60),
+        ([(10, 2), (20, 20)], 120),
+    ] {
+        for seed in 0..2 {
+            let findings = look_at_two(windows, seconds, seed, |[window, pool], at_ns| {
+                window.admits(at_ns) || pool.admits(at_ns)
+            });
+            if !are_named(&findings, DetectedKind::BurstPool, windows) {
+                wrong.push(format!("{windows:?}, {seed}: {findings}"));
+            }
         }
     }
     assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
+
+/// `RateLimiterUnion` of rate-limiter-flexible: each window counts each request, also one that the other refuses.
+fn union([first, second]: &mut [CountingWindow; 2], at_ns: u64) -> bool {
+    let admitted = [first, second].map(|window| window.admits(at_ns));
+    admitted == [true; 2]
+}
+
+#[test]
+fn two_windows_that_count_what_the_other_refuses_are_both_named() {
+    let mut wrong = Vec::new();
+    for windows in [[(10, 1), (60, 20)], [(50, 1), (500, 30)]] {
+        for seed in 0..3 {
+            let findings = look_at_two(windows, 120, seed, union);
+            let second = findings.detected.limits.get(1);
+            let is_said = second.is_some_and(|second| second.counts_refused);
+            if !is_said || !are_named(&findings, DetectedKind::TwoLimits, windows) {
+                wrong.push(format!("{windows:?}, {seed}: {findings}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn c1_two_windows_that_count_what_the_other_refuses_are_not_called_a_ban() {
+    let windows = [(20, 1), (200, 20)];
+    for seed in 0..3 {
+        let findings = look_at_two(windows, 120, seed, union);
+        let is_undecided = findings.detected.kind == DetectedKind::Unknown;
+        let is_honest = is_undecided && findings.defects.is_empty();
+        let is_right = are_named(&findings, DetectedKind::TwoLimits, windows);
+        assert!(is_honest || is_right, "{seed}: {findings}");
+    }
 }
 
 /// A sliding window in Redis that adds a request before it counts: what is refused keeps the window full.

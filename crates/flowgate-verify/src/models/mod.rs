@@ -14,6 +14,7 @@ mod pairs;
 mod periods;
 mod segments;
 mod two_limits;
+mod window_pair;
 
 pub(crate) use blocks::{Block, Since, blocks};
 pub(crate) use bucket::Bucket;
@@ -26,6 +27,7 @@ pub(crate) use pairs::Pairs;
 pub(crate) use periods::Periods;
 pub(crate) use segments::Segments;
 pub(crate) use two_limits::{TwoLimits, left_by};
+pub(crate) use window_pair::{Decided, Together, WindowPair, decided};
 
 use crate::evidence::Evidence;
 use crate::{Alignment, DetectedKind};

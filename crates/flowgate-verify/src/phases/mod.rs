@@ -31,7 +31,7 @@ pub(crate) use race::race;
 pub(crate) use refill::refill;
 pub(crate) use rest::rest;
 pub(crate) use saturate::saturate;
-pub(crate) use second::{Gentle, gently, wait_for_admission};
+pub(crate) use second::{Gentle, first_again, gently, wait_for_admission};
 pub(crate) use shape::shape;
 pub(crate) use sharpen::sharpen;
 pub(crate) use steady::{collapse, steady};

@@ -1,6 +1,7 @@
 //! Is there a second, slower limit? Waits until something is admitted again, then sends less than the first limit admits.
 
 use crate::inquiry::{Inquiry, count};
+use crate::window_pairs::Usual;
 use crate::{Phase, ProbeOutcome, ProbeSubject};
 
 /// Number of parts of a gentle stream.
@@ -11,6 +12,12 @@ const MORE: f64 = 1.3;
 
 /// A part of a gentle stream of which less than this share is admitted is refused by something else.
 const ADMITTED: f64 = 0.7;
+
+/// The length of the first window is known this many times better after each look at it.
+const LOOKS: u32 = 6;
+
+/// More refusals of a gentle stream than this do not come from the first limit.
+const FEW: u64 = 2;
 
 /// Sends requests at ever longer distances, the first after `first_ns`, until one is admitted. The distance is the share
 /// `rarer` of the time so far. Returns whether one was admitted.
@@ -34,6 +41,32 @@ pub(crate) fn wait_for_admission<S: ProbeSubject>(
     Ok(false)
 }
 
+/// Uses the first limit up while the second one is not, and looks when it admits again, if its length is known only about.
+pub(crate) fn first_again<S: ProbeSubject>(
+    inquiry: &mut Inquiry<'_, S>,
+    burst: f64,
+    usual: Option<Usual>,
+) -> Result<(), S::Error> {
+    let n = burst as usize + 2;
+    let Some(usual) = usual else {
+        inquiry.ask_in_burst(Phase::Refill, n as u64, 1, 0)?;
+        return Ok(());
+    };
+    // A refused request may have opened a window.
+    let (least, most) = usual.lengths();
+    let began_ns = inquiry.now_ns() as f64 + most;
+    inquiry.ask_at(Phase::Refill, &vec![began_ns; n], 1, 0)?;
+    let looks = if usual.is_vague() { LOOKS } else { 1 };
+    for look in 1..looks {
+        let at = began_ns + least + (most - least) * f64::from(look) / f64::from(looks);
+        let answers = inquiry.ask_at(Phase::Refill, &[at], 1, 0)?;
+        if count(answers, ProbeOutcome::Admitted) > 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// What a stream below the rate of the first limit showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gentle {
@@ -55,7 +88,7 @@ pub(crate) fn gently<S: ProbeSubject>(
     let part = (n / PARTS).clamp(5, 60);
     let enough = (n as f64 * MORE) as u64 + 5;
     let connections = inquiry.connections_for(2.0 * rate);
-    let (mut admitted, mut slowed) = (0, 0);
+    let (mut admitted, mut refused, mut slowed) = (0, 0, 0);
     while admitted <= enough {
         let at = inquiry.now_ns() as f64;
         let times: Vec<f64> = (1..=part).map(|k| at + k as f64 / rate).collect();
@@ -68,13 +101,14 @@ pub(crate) fn gently<S: ProbeSubject>(
         }
         let fits = count(answers, ProbeOutcome::Admitted);
         admitted += fits;
+        refused += part - fits;
         slowed += u32::from((fits as f64) < ADMITTED * part as f64);
         // Twice, so that the second limit is seen for a while.
         if fits == 0 || slowed == 2 {
             return Ok(Gentle::Refused);
         }
     }
-    Ok(if slowed == 0 {
+    Ok(if slowed == 0 && refused <= FEW {
         Gentle::Admitted
     } else {
         Gentle::Refused
