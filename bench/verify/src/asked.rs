@@ -30,29 +30,39 @@ pub struct Outcome {
     pub seconds: f64,
     /// The seconds that the report asks for, if nothing was detected.
     pub asks_for: Option<f64>,
+    /// A word, if a limit was expected: `consistent`, `differs`, `undecided`.
+    pub verdict: Option<String>,
 }
 
 impl Outcome {
-    /// Runs `flowgate verify` once, for at most `time` (its default is 60 s).
+    /// Runs `flowgate verify` once, for at most `time` (its default is 60 s), with this expectation.
     ///
     /// # Errors
     ///
     /// Returns a message if flowgate fails or its report cannot be read.
-    pub fn of(programs: &Programs, url: &str, time: Duration) -> Result<Outcome, String> {
+    pub fn of(
+        programs: &Programs,
+        url: &str,
+        time: Duration,
+        expected: Option<&str>,
+    ) -> Result<Outcome, String> {
         let path = programs.path(Program::Flowgate);
         let path = path.ok_or("flowgate is missing")?;
         let most = humantime::format_duration(time).to_string();
-        let arguments = ["verify", url, "--quiet", "--json", "-", "--max-time", &most];
-        let mut process = Running::start(path, &arguments.map(str::to_owned))?;
+        let mut arguments = vec!["verify", url, "--quiet", "--json", "-", "--max-time", &most];
+        arguments.extend(expected.iter().flat_map(|limit| ["--expect", *limit]));
+        let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
+        let mut process = Running::start(path, &arguments)?;
         let status = process.wait(time + PATIENCE)?;
         let printed = process.printed();
-        if !status.success() {
+        // With an expectation, the status is the verdict.
+        if !status.success() && expected.is_none() {
             return Err(format!("flowgate verify: {status}: {printed}"));
         }
         let found = serde_json::from_str(&printed).map_err(|error| error.to_string());
         found
             .and_then(|found| Outcome::read(&found).ok_or("a field is missing".to_owned()))
-            .map_err(|error| format!("flowgate verify's report: {error}"))
+            .map_err(|error| format!("flowgate verify's report: {error}; {status}: {printed}"))
     }
 
     /// Whether anything but this is said to be wrong.
@@ -87,6 +97,7 @@ impl Outcome {
             requests: found["requests"].as_u64()?,
             seconds: found["seconds"].as_f64()?,
             asks_for: found["unresolved"].as_str().and_then(seconds_asked_for),
+            verdict: kind(&found["expected"]["verdict"]),
         })
     }
 }
@@ -131,6 +142,9 @@ impl fmt::Display for Outcome {
         write!(f, ", {} requests in {:.1} s", self.requests, self.seconds)?;
         for fault in &self.faults {
             write!(f, ", fault {fault}")?;
+        }
+        if let Some(verdict) = &self.verdict {
+            write!(f, ", {verdict}")?;
         }
         Ok(())
     }

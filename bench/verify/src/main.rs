@@ -62,6 +62,9 @@ struct Arguments {
     /// Test this many servers concurrently; each needs a CPU whenever it receives a request
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     together: u32,
+    /// Expect the true limit of each server that `--expect` can name, and count the verdicts
+    #[arg(long)]
+    expect: bool,
     /// Measure this flowgate, instead of building it
     #[arg(long, value_name = "PATH")]
     flowgate: Option<PathBuf>,
@@ -73,6 +76,8 @@ struct Plan {
     repetitions: u32,
     /// Each.
     time: Duration,
+    /// Whether the true limit is expected.
+    expects: bool,
 }
 
 /// What `--json` writes.
@@ -109,6 +114,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
     let plan = Plan {
         repetitions: arguments.repetitions,
         time: if quick { QUICK_TIME } else { TIME },
+        expects: arguments.expect,
     };
     let programs = Programs::find(arguments.flowgate)?;
     let has_nginx = programs.has(Program::Nginx);
@@ -121,7 +127,8 @@ fn run(arguments: Arguments) -> Result<(), String> {
         Server::Peer(peer) => peer.is_installed(),
         _ => true,
     };
-    let asked = all().filter(is_asked);
+    let has_text = |subject: &&Subject| !plan.expects || subject.expected.text().is_some();
+    let asked = all().filter(is_asked).filter(has_text);
     let (subjects, missing): (Vec<_>, Vec<_>) = asked.partition(|subject| is_there(subject));
 
     let machine = Machine::describe();
@@ -191,12 +198,15 @@ fn ask_all(
 /// One server, again and again.
 fn ask(subject: &Subject, plan: Plan, programs: &Programs) -> Result<Row, String> {
     let server = subject.start(programs)?;
+    let expected = subject.expected.text().filter(|_| plan.expects);
     let look = |server: &Started, time| {
-        Outcome::of(programs, &server.url(), time)
+        Outcome::of(programs, &server.url(), time, expected.as_deref())
             .map_err(|error| format!("{}: {error}", subject.name))
     };
     let mut outcomes = Vec::new();
-    let Plan { repetitions, time } = plan;
+    let Plan {
+        repetitions, time, ..
+    } = plan;
     for number in 1..=repetitions {
         thread::sleep(REST);
         let outcome = look(&server, time)?;

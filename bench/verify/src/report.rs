@@ -17,6 +17,9 @@ const RATE_OFF: f64 = 0.02;
 /// By how much a burst may be off: by one, or as a part of it.
 const BURST_OFF: f64 = 0.02;
 
+/// Share of the runs with the true limit as the expectation that have to be consistent with it.
+const CONSISTENT: f64 = 1_195.0 / 1_200.0;
+
 /// A window of n requests in whole ticks of a clock has this uncertainty that no response shows.
 const ROUNDING: f64 = 1e-4;
 
@@ -38,6 +41,9 @@ pub struct Row {
     pub misnamed: usize,
     /// Repetitions that say something is wrong that is not.
     pub accused: usize,
+    /// Repetitions with an expectation, and those that are consistent with it.
+    pub judged: usize,
+    pub consistent: usize,
     pub median_seconds: f64,
     pub outcomes: Vec<Outcome>,
 }
@@ -103,6 +109,14 @@ impl Row {
                 .iter()
                 .filter(|outcome| outcome.reports_beyond(subject.fault))
                 .count(),
+            judged: outcomes
+                .iter()
+                .filter(|outcome| outcome.verdict.is_some())
+                .count(),
+            consistent: outcomes
+                .iter()
+                .filter(|outcome| outcome.verdict.as_deref() == Some("consistent"))
+                .count(),
             median_seconds: seconds.get(seconds.len() / 2).copied().unwrap_or(0.0),
             outcomes: outcomes.to_vec(),
         }
@@ -155,7 +169,6 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Three for each server.
 /// Of all servers and runs together.
 pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let share = |right: usize, of: usize| (of > 0).then(|| right as f64 / of as f64);
@@ -185,6 +198,15 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
             "",
         ));
     }
+    let judged = sum(|row| row.judged);
+    if judged > 0 {
+        verdicts.push(Verdict::at_least(
+            format!("of {judged} runs that expect the true limit: consistent with it"),
+            share(sum(|row| row.consistent), judged),
+            CONSISTENT,
+            "",
+        ));
+    }
     verdicts
 }
 
@@ -204,6 +226,7 @@ mod tests {
             requests: 1000,
             seconds: 20.0,
             asks_for: None,
+            verdict: None,
         }
     }
 
@@ -229,6 +252,22 @@ mod tests {
         let other = Row::of(token, &[outcome("leaky-queue", Some(100.0), Some(20.0))]);
         assert_eq!((other.rates, other.misnamed), (0, 1));
         assert!(!verdicts(&[other])[1].met);
+    }
+
+    #[test]
+    fn a_run_that_does_not_decide_is_not_consistent() {
+        let judged = |verdict: &str| Outcome {
+            verdict: Some(verdict.to_owned()),
+            ..outcome("token-bucket", Some(100.0), Some(20.0))
+        };
+        let row = Row::of(
+            &SUBJECTS[1],
+            &["consistent", "undecided", "differs"].map(judged),
+        );
+        assert_eq!((row.judged, row.consistent), (3, 1));
+        assert!(verdicts(&[row]).iter().any(|goal| !goal.met));
+        let all = Row::of(&SUBJECTS[1], &[judged("consistent")]);
+        assert!(verdicts(&[all]).iter().all(|goal| goal.met));
     }
 
     #[test]

@@ -72,6 +72,24 @@ impl Subject {
     }
 }
 
+impl Expected {
+    /// The limit as `--expect` reads it; `None` if it has no algorithm for this kind.
+    pub fn text(&self) -> Option<String> {
+        let (rate, burst) = self.numbers?;
+        let (word, _) = self.kind.split_once(' ').unwrap_or((self.kind, ""));
+        let seconds = burst / rate;
+        let window = |name: &str| Some(format!("{name} {burst}/{seconds}s"));
+        match word {
+            TOKEN => Some(format!("token {rate}/s burst {burst}")),
+            QUEUE => Some(format!("queue {rate}/s burst {burst}")),
+            "fixed-window" => window("fixed"),
+            "sliding-log" => window("sliding"),
+            "sliding-counter" => window("approximate"),
+            _ => None,
+        }
+    }
+}
+
 const fn flowgate(limiter: &'static str, expected: Expected) -> Subject {
     subject(limiter, Server::Flowgate(limiter), expected)
 }
@@ -160,5 +178,26 @@ impl Started {
             Started::Served(server) => server.url(),
             Started::Nginx(server) => server.url(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_true_limit_is_written_as_an_expectation() {
+        let text = |kind, rate, burst| {
+            let numbers = Some((rate, burst));
+            Expected { kind, numbers }.text()
+        };
+        let expected = "token 100/s burst 20".to_owned();
+        assert_eq!(text(TOKEN, 100.0, 20.0), Some(expected));
+        let expected = "fixed 50/5s".to_owned();
+        assert_eq!(
+            text("fixed-window first-request", 10.0, 50.0),
+            Some(expected)
+        );
+        assert_eq!(text("delays", 10.0, 50.0), None);
     }
 }
