@@ -14,8 +14,10 @@ use crate::plateau::{Plateau, as_good_as};
 use crate::second::{Places, SLOWER, TwoFits, is_enough, margin, spells};
 use crate::{DetectedKind, Estimate, Observation, ProbeOutcome};
 
-/// Number of times that the second window has to be used up, and to admit again.
+/// Number of times that the second window has to be used up, and to admit again; of a pool, and how many it has to admit.
 const FEWEST: usize = 2;
+const FEWEST_OF_POOL: usize = 3;
+const FEWEST_BY_POOL: f64 = 10.0;
 
 /// Maximum number of lengths of the second window that are tried, and the smallest factor between two.
 const LENGTHS: usize = 6;
@@ -73,7 +75,9 @@ pub(crate) fn counting_refused(
         .windows()
         .flat_map(|first| guesses(first, &closings, Together::CountRefused))
         .collect();
-    best(record, places, &guesses)
+    let found = best(record, places, &guesses)?;
+    let limit = found.pair.second.limit;
+    (times_used_up(&closings, limit) >= FEWEST).then_some(found.two)
 }
 
 /// Returns the window and its pool that explain the record. `found` are fits of the whole. `None` if none do.
@@ -92,7 +96,20 @@ pub(crate) fn overflow(record: &[Observation], places: &Places, found: &[Fit]) -
             guesses(first, &closings, Together::Overflow)
         })
         .collect();
-    best(record, places, &guesses)
+    let found = best(record, places, &guesses)?;
+    let WindowPair { first, second, .. } = found.pair;
+    // A server that stands still for a moment may admit more than the window once, or a few at the end of several windows.
+    let times = times_used_up(&closings(&asked_of_pool(first, record)), second.limit);
+    let is_seen = times >= FEWEST_OF_POOL && times as f64 * second.limit >= FEWEST_BY_POOL;
+    is_seen.then_some(found.two)
+}
+
+/// Returns how many times a second window with this limit was used up and admitted again.
+fn times_used_up(closings: &[Closing], limit: f64) -> usize {
+    let whole = closings
+        .iter()
+        .filter(|closing| closing.counted >= limit - 1.0);
+    whole.count()
 }
 
 /// The second window from its first request until it admits again.
@@ -250,7 +267,7 @@ fn guesses(first: OnRequest, closings: &[Closing], together: Together) -> Vec<Wi
 }
 
 /// Returns the best two windows near one of these, if they explain the record.
-fn best(record: &[Observation], places: &Places, guesses: &[WindowPair]) -> Option<TwoFits> {
+fn best(record: &[Observation], places: &Places, guesses: &[WindowPair]) -> Option<Found> {
     if count(record, ProbeOutcome::Failed) > 0 {
         return None;
     }
@@ -287,13 +304,22 @@ fn best(record: &[Observation], places: &Places, guesses: &[WindowPair]) -> Opti
     let off = as_good.map(|other| (other.pair.second.limit - best.pair.second.limit).abs());
     let [fast, slow] = best.fits(of, off.fold(0.0, f64::max));
     let is_slower = slow.rate.value < SLOWER * fast.rate.value;
-    (best.score <= margin(of) && is_enough(of) && is_slower).then(|| TwoFits {
-        together: Some(best.pair.together),
-        fast: vec![fast],
-        slow: vec![slow],
-        unexplained: best.score,
-        of,
+    (best.score <= margin(of) && is_enough(of) && is_slower).then(|| Found {
+        pair: best.pair,
+        two: TwoFits {
+            together: Some(best.pair.together),
+            fast: vec![fast],
+            slow: vec![slow],
+            unexplained: best.score,
+            of,
+        },
     })
+}
+
+/// Two windows that explain the record.
+struct Found {
+    pair: WindowPair,
+    two: TwoFits,
 }
 
 /// Two windows, and the lengths with which they explain as much.
