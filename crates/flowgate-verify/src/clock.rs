@@ -32,6 +32,8 @@ pub(crate) struct Clock {
     tick: f64,
     /// Time of one of the ticks.
     phase: f64,
+    /// How much earlier than it is a time may be read.
+    early: f64,
 }
 
 impl Clock {
@@ -39,6 +41,13 @@ impl Clock {
     pub(crate) const EXACT: Self = Self {
         tick: 0.0,
         phase: 0.0,
+        early: 0.0,
+    };
+
+    /// A clock of whole milliseconds whose ticks are not known.
+    pub(crate) const WHOLE_MILLISECONDS: Self = Self {
+        early: SHORTEST_TICK,
+        ..Self::EXACT
     };
 
     /// Returns the tick length in nanoseconds, if the clock ticks.
@@ -53,7 +62,7 @@ impl Clock {
 
     /// Returns the earliest time that the clock can show at `at`.
     pub(crate) fn earliest(self, at: f64) -> f64 {
-        self.shows(at - OFF * self.tick)
+        self.shows(at - OFF * self.tick) - self.early
     }
 
     /// Returns the latest time that the clock can show at `at`.
@@ -83,7 +92,10 @@ pub(crate) fn clocks(record: &[Observation], hints: &Hints, exactly: &[Fit]) -> 
             is_shown && interval < TOO_SHORT * clock.tick && clock.can_see(memory)
         })
     };
-    let ticks = TICKS.map(|tick| Clock { tick, phase: 0.0 });
+    let ticks = TICKS.map(|tick| Clock {
+        tick,
+        ..Clock::EXACT
+    });
     let ticks = ticks.into_iter().filter(matters);
     ticks
         .filter_map(|clock| best_phase(clock.tick, sample, hints, exactly))
@@ -95,6 +107,7 @@ fn best_phase(tick: f64, sample: &[Observation], hints: &Hints, exactly: &[Fit])
     let clocks = (0..PHASES).map(|index| Clock {
         tick,
         phase: tick * f64::from(index) / f64::from(PHASES),
+        early: 0.0,
     });
     let clocks: Vec<Clock> = clocks.collect();
     let scores: Vec<u64> = clocks
@@ -140,6 +153,7 @@ mod tests {
         let clock = Clock {
             tick: 100.0,
             phase: 30.0,
+            early: 0.0,
         };
         for (at, earliest, latest) in [
             (80.0, 30.0, 30.0),

@@ -92,6 +92,15 @@ pub(crate) struct Places {
     pub(crate) clock: Clock,
 }
 
+impl Places {
+    fn in_whole_milliseconds(&self) -> Self {
+        Self {
+            clock: Clock::WHOLE_MILLISECONDS,
+            ..self.clone()
+        }
+    }
+}
+
 /// Waits until an exhausted limiter admits again, and finds out why it had stopped. It stopped before the response `dry`.
 pub(crate) fn second<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
@@ -114,7 +123,9 @@ pub(crate) fn second<S: ProbeSubject>(
     let silent = &inquiry.record()[..inquiry.record().len() - 1];
     let refill_ns = burst / places.rough;
     let most = most_of_a_second_limit(&silent[..dry], silent, refill_ns);
-    let first = single(&inquiry.record()[..dry], places);
+    let alone = &inquiry.record()[..dry];
+    let first = single(alone, places);
+    let first = first.or_else(|| single(alone, &places.in_whole_milliseconds()));
     let first = first.map(|fit| fit.model.rate() / 1e9);
     let usual = || usual(inquiry.record(), places, Some(burst)).map(|usual| usual.rate());
     let first = first.or_else(usual);
@@ -204,8 +215,14 @@ fn most_until<'a>(
     rates.fold(0.0, f64::max)
 }
 
-/// Returns two limits that explain all responses together, if one limit explains those up to a time.
+/// Returns two limits that explain all responses together, if one limit explains those up to a time. Their clock may have whole
+/// milliseconds.
 pub(crate) fn two_limits(record: &[Observation], places: &Places) -> Option<TwoFits> {
+    let exactly = two_limits_on_clock(record, places);
+    exactly.or_else(|| two_limits_on_clock(record, &places.in_whole_milliseconds()))
+}
+
+fn two_limits_on_clock(record: &[Observation], places: &Places) -> Option<TwoFits> {
     let evidence = Evidence::on(places.clock, record);
     let mut best: Option<TwoFits> = None;
     for mut fast in alone(record, places) {
@@ -388,7 +405,7 @@ fn slow_fits(record: &[Observation], places: &Places, fast: &Fit) -> Vec<Fit> {
     let evidence = Evidence::on(places.clock, &left);
     let mut found: Vec<Fit> = Vec::new();
     for rate in rates(&spells, &left) {
-        let hints = about(&left, places, rate, bursts(&spells));
+        let hints = about(&left, places, rate, bursts(&spells, rate));
         for wanted in [is_simple, is_on_clock] {
             found.extend(fits(&evidence, &hints, wanted));
             if found.iter().any(|fit| fit.unexplained == 0) {
@@ -452,13 +469,19 @@ pub(crate) fn spells(left: &[Observation]) -> Vec<Spell> {
     spells
 }
 
-/// Returns the numbers that the second limit may admit in a burst.
-fn bursts(spells: &[Spell]) -> Vec<f64> {
+/// Returns the numbers that the second limit of this rate per nanosecond may admit in a burst.
+fn bursts(spells: &[Spell], rate: f64) -> Vec<f64> {
     let first = spells.first().map(|first| first.admitted);
     let most = spells.iter().map(|spell| spell.admitted).max();
     let later = spells.iter().skip(1).map(|spell| spell.admitted).max();
     let all = [first, most, later];
-    all.into_iter().flatten().map(|n| n as f64).collect()
+    let all = all.into_iter().flatten().map(|n| n as f64);
+    // A bucket is refilled meanwhile.
+    let refilled = spells.iter().take(1).filter_map(|first| {
+        let took_ns = first.refused_ns?.saturating_sub(first.began_ns);
+        Some(first.admitted as f64 - rate * took_ns as f64)
+    });
+    all.chain(refilled.filter(|burst| *burst >= 1.0)).collect()
 }
 
 /// Returns estimates of the second rate, per nanosecond.

@@ -27,7 +27,7 @@ fn is_it(limit: &DetectedLimit, (rate, burst): Numbers) -> bool {
 /// A name, the seconds of a run, the limits, and their numbers.
 type Two = (&'static str, u64, fn() -> ServerLimit, [Numbers; 2]);
 
-const TWO: [Two; 6] = [
+const TWO: [Two; 7] = [
     (
         "10/s; 100/min from the first request",
         300,
@@ -50,6 +50,17 @@ const TWO: [Two; 6] = [
                 .tick(Duration::from_millis(1))
         },
         [(10.0, 21.0), (100.0 / 60.0, 51.0)],
+    ),
+    (
+        "nginx with two zones, of which the second one is large",
+        60,
+        || {
+            let slow = ServerLimit::bucket(10, SECOND, 101);
+            ServerLimit::bucket(100, SECOND, 21)
+                .and(slow)
+                .tick(Duration::from_millis(1))
+        },
+        [(100.0, 21.0), (10.0, 101.0)],
     ),
     (
         "two buckets",

@@ -197,7 +197,7 @@ fn keep_some(states: &mut Vec<State>) {
     states.truncate(STATES);
 }
 
-/// Returns whether this is a refusal of a request that was under way when a window began: the window before may have refused it.
+/// Returns whether this is a refusal of a request that was in flight when a window began: the window before may have refused it.
 fn may_come_from_before(state: &State, one: &Decided) -> bool {
     let mut open = state.iter().flatten();
     !one.is_admitted && open.any(|open| one.span.from <= open.began.to)
