@@ -59,7 +59,10 @@ impl Outcome {
         if !status.success() && expected.is_none() {
             return Err(format!("flowgate verify: {status}: {printed}"));
         }
-        let found = serde_json::from_str(&printed).map_err(|error| error.to_string());
+        // The reason of a status may follow.
+        let mut values = serde_json::Deserializer::from_str(&printed).into_iter();
+        let found = values.next().unwrap_or(Ok(Value::Null));
+        let found = found.map_err(|error| error.to_string());
         found
             .and_then(|found| Outcome::read(&found).ok_or("a field is missing".to_owned()))
             .map_err(|error| format!("flowgate verify's report: {error}; {status}: {printed}"))
