@@ -65,7 +65,7 @@ impl Outcome {
         let found = found.map_err(|error| error.to_string());
         found
             .and_then(|found| Outcome::read(&found).ok_or("a field is missing".to_owned()))
-            .map_err(|error| format!("flowgate verify's report: {error}; {status}: {printed}"))
+            .map_err(|error| format!("flowgate verify's report: {error}; {status}"))
     }
 
     /// Whether anything but this is said to be wrong.

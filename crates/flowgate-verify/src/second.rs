@@ -338,7 +338,7 @@ pub(crate) fn is_enough(of: u64) -> bool {
 }
 
 /// Returns limits that alone explain a prefix of the record. The second limit shows later than the first; where is not known.
-pub(crate) fn alone(record: &[Observation], places: &Places) -> impl Iterator<Item = Fit> {
+fn alone(record: &[Observation], places: &Places) -> impl Iterator<Item = Fit> {
     let parts = [1.0, 0.75, 0.5, 0.35, 0.25, 0.17, 0.12];
     parts.into_iter().filter_map(|part| {
         let size = ((record.len() as f64 * part) as usize).max(places.first.end);

@@ -12,7 +12,7 @@ use crate::inquiry::count;
 use crate::models::{Decided, Model, OnRequest, Together, WindowPair, decided, left_by};
 use crate::plateau::{Plateau, as_good_as};
 use crate::second::{Places, SLOWER, TwoFits, is_enough, margin, spells};
-use crate::{DetectedKind, Estimate, Observation, ProbeOutcome};
+use crate::{Estimate, Observation, ProbeOutcome};
 
 /// Number of times that the second window has to be used up, and to admit again; of a pool, and how many it has to admit.
 const FEWEST: usize = 2;
@@ -128,32 +128,27 @@ pub(crate) fn usual(record: &[Observation], places: &Places, burst: Option<f64>)
     let from = burst.map_or(places.stream, |_| 0);
     let stream = record.get(from..)?;
     let is_admitted = |seen: &&Observation| seen.outcome == ProbeOutcome::Admitted;
-    let pause_ns = PAUSE * burst.unwrap_or(1.0) / places.rough;
+    let pause_ns = burst.map_or(f64::INFINITY, |burst| PAUSE * burst / places.rough);
     let is_in_a_row = |a: &Observation, b: &Observation| {
         let apart = b.sent_ns.saturating_sub(a.sent_ns) as f64;
-        a.outcome == b.outcome && (apart < pause_ns || burst.is_none())
+        a.outcome == b.outcome && apart < pause_ns
     };
     let rows: Vec<&[Observation]> = stream.chunk_by(is_in_a_row).collect();
-    let admitted = || {
-        rows.iter()
-            .filter(|row| row.iter().all(|seen| is_admitted(&seen)))
-    };
-    let mut sizes: Vec<usize> = admitted().map(|row| row.len()).collect();
-    sizes.sort_unstable();
-    let same = sizes.chunk_by(|a, b| a == b);
-    let usual = same.max_by_key(|same| same.len())?[0] as f64;
-    let limit = burst.unwrap_or(usual);
+    let admitted = || rows.iter().filter(|row| is_admitted(&&row[0]));
+    let limit = burst.or_else(|| {
+        let mut sizes: Vec<usize> = admitted().map(|row| row.len()).collect();
+        sizes.sort_unstable();
+        let same = sizes.chunk_by(|a, b| a == b);
+        Some(same.max_by_key(|same| same.len())?[0] as f64)
+    })?;
     // From a row to the last refusal before the next one, and to the next one.
     let whole = admitted()
         .zip(admitted().skip(1))
         .filter_map(|(row, next)| {
             let [from, to] = [row.first()?, next.first()?];
             let is_whole = (limit - 1.0..=limit).contains(&(row.len() as f64));
-            let before = stream
-                .iter()
-                .rev()
-                .skip_while(|seen| seen.sent_ns >= to.sent_ns);
-            let refused = before.clone().next().filter(|seen| !is_admitted(seen))?;
+            let before = stream.iter().rfind(|seen| seen.sent_ns < to.sent_ns);
+            let refused = before.filter(|seen| !is_admitted(seen))?;
             let took = row.last()?.sent_ns.saturating_sub(from.sent_ns);
             let least = refused.sent_ns.saturating_sub(from.answered_ns);
             let most = to.answered_ns.saturating_sub(from.sent_ns);
@@ -384,15 +379,5 @@ impl Refined {
                 window: Some(estimate(window.window / 1e9, share)),
             }
         })
-    }
-}
-
-impl Together {
-    /// Returns what it is called.
-    pub(crate) fn kind(self) -> DetectedKind {
-        match self {
-            Self::CountRefused => DetectedKind::TwoLimits,
-            Self::Overflow => DetectedKind::BurstPool,
-        }
     }
 }

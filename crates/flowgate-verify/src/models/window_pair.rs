@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use super::{GRAIN, OnRequest};
 use crate::clock::{Clock, SHORTEST_TICK};
 use crate::evidence::Span;
-use crate::{Observation, ProbeOutcome};
+use crate::{DetectedKind, Observation, ProbeOutcome};
 
 /// Maximum number of states that are kept.
 const STATES: usize = 128;
@@ -22,6 +22,16 @@ pub(crate) enum Together {
     CountRefused,
     /// What the first window refuses, the second one may admit.
     Overflow,
+}
+
+impl Together {
+    /// Returns what it is called.
+    pub(crate) fn kind(self) -> DetectedKind {
+        match self {
+            Self::CountRefused => DetectedKind::TwoLimits,
+            Self::Overflow => DetectedKind::BurstPool,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -101,7 +101,7 @@ pub(crate) fn gently<S: ProbeSubject>(
         }
         let fits = count(answers, ProbeOutcome::Admitted);
         admitted += fits;
-        refused += part - fits;
+        refused += count(answers, ProbeOutcome::Refused);
         slowed += u32::from((fits as f64) < ADMITTED * part as f64);
         // Twice, so that the second limit is seen for a while.
         if fits == 0 || slowed == 2 {
