@@ -36,7 +36,7 @@ use crate::report::Row;
 use crate::shared::machine::Machine;
 use crate::shared::options::Options;
 use crate::shared::outcome::Verdict;
-use crate::subject::{SUBJECTS, Server, Started, Subject};
+use crate::subject::{SUBJECTS, Server, Subject};
 
 /// What a run may take, as by default, and in a quick run.
 const TIME: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ const QUICK_TIME: Duration = Duration::from_secs(20);
 /// A report that asks for more time than a run had gets it once, up to this much, as from a user who follows it.
 const MOST_TIME: Duration = Duration::from_secs(300);
 
-/// Before each run, so that it begins with a limiter of which nothing is used up.
+/// Between the start of a server and its run: what it does at its start is over.
 const REST: Duration = Duration::from_secs(2);
 
 #[derive(Parser)]
@@ -59,7 +59,7 @@ struct Arguments {
     /// Ask each server so often
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
-    /// Test this many servers concurrently; each needs a CPU whenever it receives a request
+    /// Run this many tests concurrently, each with its server; it needs a CPU for each request
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=64))]
     together: u32,
     /// Expect the true limit of each server that `--expect` can name, and count the verdicts
@@ -139,13 +139,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
             subject.name
         );
     }
-    let (mut rows, mut failures) = (Vec::new(), Vec::new());
-    for asked in ask_all(&subjects, plan, arguments.together, &programs) {
-        match asked {
-            Ok(row) => rows.push(row),
-            Err(failure) => failures.push(failure),
-        }
-    }
+    let (rows, failures) = ask_all(&subjects, plan, arguments.together, &programs);
     print!("{}", report::table(&rows));
     println!();
     let goals = report::verdicts(&rows);
@@ -165,25 +159,33 @@ fn run(arguments: Arguments) -> Result<(), String> {
     }
 }
 
-/// Tests `subjects`, up to `together` concurrently, in their order.
+/// Tests each of `subjects` again and again, up to `together` runs concurrently. Returns their rows, and what failed.
 fn ask_all(
     subjects: &[&'static Subject],
     plan: Plan,
     together: u32,
     programs: &Programs,
-) -> Vec<Result<Row, String>> {
+) -> (Vec<Row>, Vec<String>) {
     let next = AtomicUsize::new(0);
+    let repetitions = plan.repetitions as usize;
     let work = || {
         let mut asked = Vec::new();
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(subject) = subjects.get(index) else {
+            // Each server once, then each a second time.
+            let run = next.fetch_add(1, Ordering::Relaxed);
+            let (repetition, index) = (run / subjects.len().max(1), run % subjects.len().max(1));
+            let Some(subject) = subjects.get(index).filter(|_| repetition < repetitions) else {
                 return asked;
             };
-            asked.push((index, ask(subject, plan, programs)));
+            let outcome = ask(subject, plan, programs);
+            if let Ok(outcome) = &outcome {
+                let number = repetition + 1;
+                eprintln!("{} {number}/{repetitions}: {outcome}", subject.name);
+            }
+            asked.push((index, outcome));
         }
     };
-    let mut asked = thread::scope(|scope| {
+    let asked = thread::scope(|scope| {
         let workers: Vec<_> = (0..together).map(|_| scope.spawn(work)).collect();
         let done = workers.into_iter().map(|worker| {
             let done = worker.join();
@@ -191,42 +193,34 @@ fn ask_all(
         });
         done.collect::<Vec<_>>().concat()
     });
-    asked.sort_by_key(|(index, _)| *index);
-    asked.into_iter().map(|(_, asked)| asked).collect()
+    let rows = subjects.iter().enumerate().filter_map(|(index, subject)| {
+        let of_this = asked.iter().filter(|(of, _)| *of == index);
+        let outcomes: Vec<_> = of_this
+            .filter_map(|(_, asked)| asked.clone().ok())
+            .collect();
+        (!outcomes.is_empty()).then(|| Row::of(subject, &outcomes))
+    });
+    let failures = asked.iter().filter_map(|(_, asked)| asked.clone().err());
+    (rows.collect(), failures.collect())
 }
 
-/// One server, again and again.
-fn ask(subject: &Subject, plan: Plan, programs: &Programs) -> Result<Row, String> {
-    let server = subject.start(programs)?;
+/// Tests a server of its own once, and once more with the time that the report asks for.
+fn ask(subject: &Subject, plan: Plan, programs: &Programs) -> Result<Outcome, String> {
     let expected = subject.expected.text().filter(|_| plan.expects);
-    let look = |server: &Started, time| {
+    let look = |time| {
+        let server = subject.start(programs)?;
+        thread::sleep(REST);
         Outcome::of(programs, &server.url(), time, expected.as_deref())
             .map_err(|error| format!("{}: {error}", subject.name))
     };
-    let mut outcomes = Vec::new();
-    let Plan {
-        repetitions, time, ..
-    } = plan;
-    for number in 1..=repetitions {
-        thread::sleep(REST);
-        let outcome = look(&server, time)?;
-        eprintln!("{} {number}/{repetitions}: {outcome}", subject.name);
-        let asks_for = outcome.asks_for.map(Duration::from_secs_f64);
-        outcomes.push(match asks_for {
-            Some(longer) if time == TIME && (time..=MOST_TIME).contains(&longer) => {
-                // Its limit is used up: another one.
-                let server = subject.start(programs)?;
-                thread::sleep(REST);
-                let mut again = look(&server, longer)?;
-                again.seconds += outcome.seconds;
-                eprintln!(
-                    "{} {number}/{repetitions}, with {longer:?}: {again}",
-                    subject.name
-                );
-                again
-            }
-            _ => outcome,
-        });
+    let outcome = look(plan.time)?;
+    let asks_for = outcome.asks_for.map(Duration::from_secs_f64);
+    match asks_for {
+        Some(longer) if plan.time == TIME && (TIME..=MOST_TIME).contains(&longer) => {
+            let mut again = look(longer)?;
+            again.seconds += outcome.seconds;
+            Ok(again)
+        }
+        _ => Ok(outcome),
     }
-    Ok(Row::of(subject, &outcomes))
 }

@@ -37,10 +37,24 @@ const AGREEING_ABOUT_LENGTH: f64 = 0.6;
 /// The server's clock may have whole milliseconds, and so may its timers.
 const TICK: f64 = 1e6;
 
+/// Returns the longest time that a prompt response takes, if the fastest one took `idle_ns`.
+fn longest_prompt(idle_ns: u64) -> u64 {
+    TIMES_AS_LONG * idle_ns + LONGER_NS
+}
+
+/// Returns whether the last response is late.
+pub(crate) fn is_last_late(record: &[Observation]) -> bool {
+    let idle_ns = record.iter().map(took_ns).min().unwrap_or(0);
+    let last = record.last();
+    last.is_some_and(|last| took_ns(last) > longest_prompt(idle_ns))
+}
+
 /// From which response time on responses are late.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Late {
     from_ns: u64,
+    /// Median of the late responses.
+    usual_ns: f64,
     /// Whether each one was later than the one before, by about the same time.
     pub(crate) is_growing: bool,
 }
@@ -49,9 +63,12 @@ impl Late {
     /// Returns the threshold if the last responses of `record` are all late, and evenly so or evenly later.
     pub(crate) fn of(record: &[Observation]) -> Option<Self> {
         let idle_ns = record.iter().map(took_ns).min()?;
+        // On a busy machine, prompt ones take longer, too.
+        let last = &record[record.len().saturating_sub(FEWEST)..];
+        let shortest_ns = last.iter().map(took_ns).min()?;
+        let prompt_ns = longest_prompt(idle_ns).max(shortest_ns / 2);
         let is_late = |seen: &&Observation| {
-            seen.outcome == ProbeOutcome::Admitted
-                && took_ns(seen) > TIMES_AS_LONG * idle_ns + LONGER_NS
+            seen.outcome == ProbeOutcome::Admitted && took_ns(seen) > prompt_ns
         };
         let late = record.iter().rev().take_while(is_late).count();
         if late < FEWEST || late == record.len() {
@@ -72,6 +89,7 @@ impl Late {
         let least_ns = took.iter().copied().fold(f64::INFINITY, f64::min) as u64;
         is_regular.then_some(Self {
             from_ns: idle_ns.midpoint(least_ns),
+            usual_ns: median(&mut took.clone()),
             is_growing,
         })
     }
@@ -79,14 +97,22 @@ impl Late {
     pub(crate) fn is(self, seen: &Observation) -> bool {
         took_ns(seen) > self.from_ns
     }
+
+    /// Returns whether it took as long as the others.
+    pub(crate) fn is_like_others(self, seen: &Observation) -> bool {
+        !self.is_growing && is_near(took_ns(seen) as f64, self.usual_ns)
+    }
 }
 
 /// Returns whether most values are near their median, which is more than nothing.
 fn are_even(values: &[f64]) -> bool {
     let middle = median(&mut values.to_vec());
-    let is_near = |value: &&f64| (**value - middle).abs() <= EVEN * middle;
-    let near = values.iter().filter(is_near).count();
-    middle > TICK && near as f64 >= MOST * values.len() as f64
+    let near = values.iter().filter(|value| is_near(**value, middle));
+    middle > TICK && near.count() as f64 >= MOST * values.len() as f64
+}
+
+fn is_near(value: f64, middle: f64) -> bool {
+    (value - middle).abs() <= EVEN * middle
 }
 
 /// Requests from the first prompt one to the last delayed one.
@@ -238,7 +264,10 @@ pub(crate) fn shown(record: &[Observation], late: Late) -> Shown {
     let Some(model) = fitted(free, &delayed) else {
         return Shown::Nothing;
     };
-    let unexplained = model.unexplained(&delayed);
+    // The median has sorted them.
+    let usually = prompt.get(prompt.len() * 9 / 10);
+    let busy = usually.map_or(0.0, |usually| usually - idle);
+    let unexplained = model.unexplained(&delayed, busy);
     // A server that has become slow, for whatever reason, is neither slower with each request nor fast again for as many.
     let is_certain = same.len() >= 2 || model.step > 0.0;
     if unexplained * OUTLIERS > delayed.len() as u64 || delayed.len() < FEWEST {
@@ -405,6 +434,7 @@ mod tests {
 
     const LATE_IN_TEST: Late = Late {
         from_ns: 50_000_000,
+        usual_ns: 100e6,
         is_growing: false,
     };
 
@@ -417,6 +447,19 @@ mod tests {
             outcome: ProbeOutcome::Admitted,
             advertised: Advertised::default(),
         }
+    }
+
+    #[test]
+    fn on_a_busy_machine_delays_are_as_uncertain_as_other_responses() {
+        let delayed = [101, 110, 104, 113, 102, 108];
+        let window = |prompt: [u64; 5]| [&prompt[..], &delayed].concat();
+        let is_shown = |prompt| {
+            let record = record(&[window(prompt), window(prompt)].concat());
+            let late = Late::of(&record).unwrap();
+            matches!(super::shown(&record, late), Shown::Delays(_))
+        };
+        assert!(is_shown([1, 9, 1, 8, 1]));
+        assert!(!is_shown([1, 1, 1, 1, 1]), "prompt responses are all equal");
     }
 
     /// Requests one after the other, with these response times.
@@ -436,6 +479,10 @@ mod tests {
         assert!(is_late(&[1, 1, 100, 101, 100, 100, 101]), "equal");
         assert!(is_late(&[1, 1, 100, 201, 300, 400, 501]), "growing");
         assert!(is_late(&[1, 100, 100, 160, 100, 100]), "one even later");
+        assert!(
+            is_late(&[1, 9, 17, 6, 30, 100, 101, 100, 100, 101]),
+            "equal, on a busy machine"
+        );
         assert!(!is_late(&[1, 1, 100, 101, 100, 100]), "too few");
         assert!(!is_late(&[100, 101, 100, 100, 101, 100]), "none prompt");
         assert!(!is_late(&[1, 100, 101, 100, 100, 101, 1]), "prompt again");
@@ -470,7 +517,7 @@ mod tests {
             let longest = model.longest.is_finite().then(|| whole(model.longest));
             let found = (whole(model.first), whole(model.step), longest);
             assert_eq!(found, expected, "{model:?}");
-            assert_eq!(model.unexplained(&delayed), 0);
+            assert_eq!(model.unexplained(&delayed, 0.0), 0);
         }
     }
 

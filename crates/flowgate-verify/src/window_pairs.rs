@@ -3,6 +3,7 @@
 //! rate-limiter-flexible has both kinds. `RateLimiterUnion` counts each request in both windows, refused ones too. `BurstyRateLimiter`
 //! asks a second window, the pool, for what the first one refuses.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 
 use crate::delays::common;
@@ -34,6 +35,9 @@ const HOPELESS: u64 = 150;
 
 /// How many more responses than the best lengths others leave unexplained is not counted further.
 const WORSE: u64 = 20;
+
+/// Number of steps of a search, each from one state to those that may follow. Records of a disturbed server leave many states.
+const MOST_STEPS: u64 = 100_000_000;
 
 /// Number of rough results that are refined.
 const BEST: usize = 3;
@@ -267,6 +271,7 @@ fn best(record: &[Observation], places: &Places, guesses: &[WindowPair]) -> Opti
         return None;
     }
     let decided = decided(places.clock, record);
+    let steps_left = Cell::new(MOST_STEPS);
     let mut rough: Vec<(u64, WindowPair)> = Vec::new();
     for guess in guesses {
         let most = match rough.get(BEST - 1) {
@@ -278,7 +283,7 @@ fn best(record: &[Observation], places: &Places, guesses: &[WindowPair]) -> Opti
             let share = low + (high - low) * f64::from(step) / f64::from(ROUGH_STEPS);
             guess.with_second(share * guess.second.window)
         });
-        let scored = lengths.map(|pair| (pair.unexplained(&decided, most), pair));
+        let scored = lengths.map(|pair| (pair.unexplained(&decided, most, &steps_left), pair));
         rough.extend(scored.min_by_key(|(score, _)| *score));
         rough.sort_by_key(|(score, _)| *score);
     }
@@ -290,7 +295,7 @@ fn best(record: &[Observation], places: &Places, guesses: &[WindowPair]) -> Opti
         .filter_map(|(place, (score, pair))| {
             let is_new = !limits.contains(&pair.second.limit);
             limits.extend(is_new.then_some(pair.second.limit));
-            (is_new || place < BEST).then(|| refined(*pair, score + WORSE, &decided))
+            (is_new || place < BEST).then(|| refined(*pair, score + WORSE, &decided, &steps_left))
         });
     let refined: Vec<Refined> = refined.collect();
     let best = refined.iter().min_by_key(|found| found.score)?;
@@ -326,8 +331,13 @@ struct Refined {
 }
 
 /// Finds the lengths that explain the most.
-fn refined(mut pair: WindowPair, most: u64, decided: &[Decided]) -> Refined {
-    let score = |pair: WindowPair| pair.unexplained(decided, most);
+fn refined(
+    mut pair: WindowPair,
+    most: u64,
+    decided: &[Decided],
+    steps_left: &Cell<u64>,
+) -> Refined {
+    let score = |pair: WindowPair| pair.unexplained(decided, most, steps_left);
     let close = |at: f64, score: &dyn Fn(f64) -> u64| {
         let (low, high) = CLOSE;
         Plateau::find(low * at, high * at, STEPS, score)

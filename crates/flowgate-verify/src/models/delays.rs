@@ -41,11 +41,13 @@ impl Delays {
         delayed.by - self.delay(delayed.number)
     }
 
-    /// Counts the responses that cannot be right.
-    pub(crate) fn unexplained(&self, all: &[Delayed]) -> u64 {
+    /// Counts the responses that cannot be right. On a busy machine, any may be late by `busy` more.
+    pub(crate) fn unexplained(&self, all: &[Delayed], busy: f64) -> u64 {
         let is_wrong = |delayed: &&Delayed| {
-            let most = LATE.max(LATE_SHARE * self.delay(delayed.number));
-            !(-EARLY..=most).contains(&self.off(delayed))
+            let most = LATE.max(LATE_SHARE * self.delay(delayed.number)) + busy;
+            // What is usual may be late, too.
+            let least = -EARLY - busy;
+            !(least..=most).contains(&self.off(delayed))
         };
         all.iter().filter(is_wrong).count() as u64
     }
@@ -80,7 +82,7 @@ mod tests {
                 number: 9,
                 by: by * 1e6,
             };
-            assert_eq!(model.unexplained(&[delayed]), expected, "{by}");
+            assert_eq!(model.unexplained(&[delayed], 0.0), expected, "{by}");
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Which window a request opens is uncertain near the end of one. All states that explain the responses so far are kept.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use super::{GRAIN, OnRequest};
@@ -113,12 +114,23 @@ impl WindowPair {
         Self { second, ..self }
     }
 
-    /// Counts the responses that cannot be right, up to one more than `most`.
-    pub(crate) fn unexplained(&self, decided: &[Decided], most: u64) -> u64 {
+    /// Counts the responses that cannot be right, up to one more than `most`. Takes the number of its steps from `steps_left`; if none
+    /// is left, the result is one more than `most`.
+    pub(crate) fn unexplained(
+        &self,
+        decided: &[Decided],
+        most: u64,
+        steps_left: &Cell<u64>,
+    ) -> u64 {
         let mut states: Vec<State> = vec![[None, None]];
         let mut next = Vec::new();
         let mut unexplained = 0;
         for one in decided {
+            let left = steps_left.get().saturating_sub(states.len() as u64);
+            steps_left.set(left);
+            if left == 0 {
+                return most.saturating_add(1);
+            }
             next.clear();
             for state in &states {
                 self.step(*state, one, |state| next.push(state));
@@ -236,6 +248,10 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn unexplained(pair: WindowPair, all: &[(u64, bool)]) -> u64 {
+        pair.unexplained(&seen(all), 9, &Cell::new(1_000))
+    }
+
     /// Responses at these milliseconds, 0.1 ms after the requests: whether each was admitted.
     fn seen(all: &[(u64, bool)]) -> Vec<Decided> {
         let record = all.iter().map(|(at_ms, is_admitted)| Observation {
@@ -272,18 +288,11 @@ mod tests {
         let later = [(400, true), (410, true), (420, true)];
         let all = [&used_up[..], &again, &later].concat();
         let pool = pair(Together::Overflow, 1, 300);
-        assert_eq!(pool.unexplained(&seen(&all), 9), 0);
+        assert_eq!(unexplained(pool, &all), 0);
         let longer = pair(Together::Overflow, 1, 500);
-        assert_eq!(
-            longer.unexplained(&seen(&all), 9),
-            1,
-            "it is used up at 420 ms"
-        );
+        assert_eq!(unexplained(longer, &all), 1, "it is used up at 420 ms");
         let larger = pair(Together::Overflow, 2, 300);
-        assert!(
-            larger.unexplained(&seen(&all), 9) > 0,
-            "it has one left at 30 ms"
-        );
+        assert!(unexplained(larger, &all) > 0, "it has one left at 30 ms");
     }
 
     #[test]
@@ -293,12 +302,9 @@ mod tests {
         let later = [(1_010, true)];
         let all = [&used_up[..], &again, &later].concat();
         let counting = pair(Together::CountRefused, 5, 1_000);
-        assert_eq!(counting.unexplained(&seen(&all), 9), 0);
+        assert_eq!(unexplained(counting, &all), 0);
         let larger = pair(Together::CountRefused, 6, 1_000);
-        assert!(
-            larger.unexplained(&seen(&all), 9) > 0,
-            "room for the one at 120 ms"
-        );
+        assert!(unexplained(larger, &all) > 0, "room for the one at 120 ms");
     }
 
     #[test]
@@ -308,13 +314,19 @@ mod tests {
         let pool = pair(Together::Overflow, 1, 1_000);
         for is_admitted in [true, false] {
             let all = [&start[..], &[(205, is_admitted)]].concat();
-            assert_eq!(pool.unexplained(&seen(&all), 9), 0, "{is_admitted}");
+            assert_eq!(unexplained(pool, &all), 0, "{is_admitted}");
         }
         let both = [&start[..], &[(205, true), (210, true), (240, true)]].concat();
-        assert_eq!(
-            pool.unexplained(&seen(&both), 9),
-            1,
-            "nothing is left at 240 ms"
-        );
+        assert_eq!(unexplained(pool, &both), 1, "nothing is left at 240 ms");
+    }
+
+    #[test]
+    fn with_no_steps_left_nothing_is_explained() {
+        let used_up = [(0, true), (10, true), (20, true), (30, false)];
+        let pool = pair(Together::Overflow, 1, 300);
+        let steps_left = Cell::new(5);
+        assert_eq!(pool.unexplained(&seen(&used_up), 9, &steps_left), 0);
+        assert_eq!(steps_left.get(), 1, "one for each response");
+        assert_eq!(pool.unexplained(&seen(&used_up), 9, &steps_left), 10);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::delays::is_late_alone;
 use super::queue::is_queued;
-use crate::delays::Late;
+use crate::delays::{Late, is_last_late};
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
 
@@ -12,7 +12,8 @@ const ON_ONE_CONNECTION: u64 = 64;
 /// Size of the largest batch.
 const LARGEST: u64 = 4_096;
 
-/// Number of requests over one connection after which it is looked whether they are delayed: of those, each takes longer.
+/// Number of requests over one connection after which it is looked whether they are delayed: of those, each takes longer. After a late
+/// one, each is looked at: a short window leaves time for few.
 const IN_A_ROW: u64 = 8;
 
 /// Result of this phase.
@@ -44,12 +45,17 @@ pub(crate) fn burst<S: ProbeSubject>(
     let mut size = 1;
     while size <= LARGEST && inquiry.requests_left() > 0 && inquiry.time_left_ns() > 0 {
         let connections = u32::try_from(size / ON_ONE_CONNECTION * 8).unwrap_or(u32::MAX);
-        let in_a_row = if connections > 1 { size } else { IN_A_ROW };
         let from = inquiry.record().len();
-        let mut until = from;
-        for sent in (0..size).step_by(usize::try_from(in_a_row).unwrap_or(usize::MAX)) {
+        let (mut sent, mut until) = (0, from);
+        while sent < size {
+            let in_a_row = match connections {
+                2.. => size,
+                _ if ends.late && is_last_late(inquiry.record()) => 1,
+                _ => IN_A_ROW,
+            };
             let n = in_a_row.min(size - sent);
             inquiry.ask_in_burst(Phase::Burst, n, connections.max(1), 0)?;
+            sent += n;
             until = inquiry.record().len();
             // A client that waits for each response does not fill a queue: what grows is a delay.
             if let Some(late) = Late::of(inquiry.record()).filter(|_| ends.late)

@@ -5,11 +5,11 @@ use crate::delays::{Late, Window, length, windows};
 use crate::inquiry::{Inquiry, took_ns};
 use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
 
-/// Number of requests that are sent alone.
+/// Number of requests that are sent alone, unless the first one takes as long as those before.
 const ALONE: u32 = 2;
 
 /// The rest before each of these, in response times of the slowest.
-const REST: f64 = 1.5;
+const REST: f64 = 1.1;
 const REST_NS: f64 = 1e6;
 
 /// Number of late responses that are looked at.
@@ -42,9 +42,12 @@ pub(crate) fn is_late_alone<S: ProbeSubject>(
         let longest_ns = recent.iter().map(took_ns).max().unwrap_or(0);
         let at = inquiry.now_ns() as f64 + REST * longest_ns as f64 + REST_NS;
         let answers = inquiry.ask_at(Phase::Burst, &[at], 1, 0)?;
-        let is_late = |seen: &Observation| seen.outcome == ProbeOutcome::Admitted && late.is(seen);
-        if !answers.first().is_some_and(is_late) {
+        let is_late = |seen: &&Observation| seen.outcome == ProbeOutcome::Admitted && late.is(seen);
+        let Some(alone) = answers.first().filter(is_late) else {
             return Ok(false);
+        };
+        if late.is_like_others(alone) {
+            return Ok(true);
         }
     }
     Ok(true)

@@ -117,12 +117,14 @@ pub(crate) fn tell(headers: &mut HeaderAccuracy, record: &[Observation]) {
             .advertised
             .remaining
             .is_some_and(|remaining| remaining > 0);
-        let others = record[..index].iter().rev().take(64);
-        let alone = before.answered_ns <= after.sent_ns
-            && others
-                .clone()
-                .all(|other| other.answered_ns <= before.sent_ns);
-        if said && alone && before.key == after.key {
+        let mut others = record[..index].iter().rev().take(64);
+        let is_answered = before.answered_ns <= after.sent_ns
+            && others.all(|other| other.answered_ns <= before.sent_ns);
+        // A later request may have been decided first.
+        let is_overtaken = record
+            .get(index + 2)
+            .is_some_and(|later| later.sent_ns < after.answered_ns);
+        if said && is_answered && !is_overtaken && before.key == after.key {
             headers.remaining_checked += 1;
             headers.remaining_wrong += u64::from(after.outcome == ProbeOutcome::Refused);
         }
@@ -189,5 +191,31 @@ mod tests {
         assert!((1..=found.retries).contains(&found.too_early), "{found:?}");
         assert!(found.too_early_by < 0.015, "{found:?}");
         assert!(took < 0.12, "{took} s");
+    }
+
+    #[test]
+    fn a_request_that_another_may_have_overtaken_shows_nothing_about_what_remained() {
+        let seen = |sent_ns, answered_ns, outcome| Observation {
+            sent_ns,
+            answered_ns,
+            connection: 0,
+            key: 0,
+            outcome,
+            advertised: Advertised {
+                remaining: Some(1),
+                ..Advertised::default()
+            },
+        };
+        for (later_sent_ns, checked, wrong) in [(25, 0, 0), (30, 2, 1)] {
+            let record = [
+                seen(0, 10, ProbeOutcome::Admitted),
+                seen(20, 30, ProbeOutcome::Refused),
+                seen(later_sent_ns, 40, ProbeOutcome::Admitted),
+            ];
+            let mut headers = HeaderAccuracy::default();
+            tell(&mut headers, &record);
+            let found = (headers.remaining_checked, headers.remaining_wrong);
+            assert_eq!(found, (checked, wrong), "{later_sent_ns}");
+        }
     }
 }

@@ -14,6 +14,11 @@ const LONGER_NS: u64 = 1_000_000;
 /// Gaps are constant if they differ from the median by at most this share.
 const EVEN: f64 = 0.2;
 
+/// Or if this many together are, out of twice as many: a response that is late on its way makes one gap longer and the next shorter. Of
+/// gaps of random length, so many together differ by half as much.
+const TOGETHER: usize = 4;
+const EVEN_TOGETHER: f64 = EVEN / 2.0;
+
 /// Number of responses that determine the rate.
 const ANSWERS: u64 = 120;
 
@@ -51,10 +56,18 @@ fn gaps(answers: &[Observation]) -> (Vec<f64>, f64) {
     (gaps, middle)
 }
 
-/// Returns whether there are enough gaps, and three quarters of them differ little from the median.
+/// Returns whether there are enough gaps, and three quarters of them, or of those that follow each other together, differ little from
+/// the median.
 fn are_even(gaps: &[f64], middle: f64) -> bool {
-    let is_uneven = |gap: &&f64| (**gap - middle).abs() > EVEN * middle;
-    gaps.len() >= 5 && gaps.iter().filter(is_uneven).count() * 4 <= gaps.len()
+    let are_near = |values: &[f64], middle: f64, even: f64| {
+        let is_uneven = |value: &&f64| (**value - middle).abs() > even * middle;
+        values.iter().filter(is_uneven).count() * 4 <= values.len()
+    };
+    let together = gaps.windows(TOGETHER).map(|gaps| gaps.iter().sum());
+    let mut together: Vec<f64> = together.collect();
+    let all = median(&mut together);
+    (gaps.len() >= 5 && are_near(gaps, middle, EVEN))
+        || (gaps.len() >= 2 * TOGETHER && are_near(&together, all, EVEN_TOGETHER))
 }
 
 /// Counts the gaps that a queue cannot cause: too short, although the previous response was not late. (A response may
@@ -175,5 +188,22 @@ mod tests {
         ] {
             assert_eq!(early(gaps, 10.0), expected, "{gaps:?}");
         }
+    }
+
+    #[test]
+    fn gaps_are_even_also_if_responses_are_late_on_their_way() {
+        let gaps = |late: &[f64]| -> Vec<f64> {
+            let pairs = late.windows(2);
+            pairs.map(|pair| 10.0 + pair[1] - pair[0]).collect()
+        };
+        let late = [0.0, 3.0, 0.5, 4.0, 0.0, 2.5, 1.0, 3.5, 0.0, 3.0, 0.0];
+        let gaps = gaps(&late);
+        assert!(are_even(&gaps, 10.0), "{gaps:?}");
+        assert!(
+            !are_even(&gaps[..7], 10.0),
+            "too few to look at more than one"
+        );
+        let random = [2.0, 14.0, 25.0, 1.0, 9.0, 3.0, 31.0, 6.0, 0.5, 12.0, 8.0];
+        assert!(!are_even(&random, 8.0));
     }
 }
