@@ -52,7 +52,7 @@ const ROUGHLY: f64 = 2.5;
 const PAUSE: f64 = 0.3;
 
 /// A length that may be off by more than this share is vague.
-const VAGUE: f64 = 0.03;
+const VAGUE: f64 = 0.012;
 
 /// Maximum number of limits of the second window that are tried.
 const LIMITS: usize = 4;
