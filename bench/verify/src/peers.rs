@@ -326,7 +326,9 @@ pub static PEERS: [Subject; 55] = [
         "django_limits.py",
         r#"{"throttle":"20/s"}"#,
         limit(LOG, 20.0, 20),
-    ),
+    )
+    // Its documentation says so: it reads and writes its cache in two steps.
+    .with("race"),
     python(
         "aiolimiter, 20/s, refusing",
         "aiolimiter_bucket.py",

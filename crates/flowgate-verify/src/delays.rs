@@ -19,6 +19,9 @@ const GROWING: usize = 4;
 const MOST: f64 = 0.75;
 const EVEN: f64 = 0.2;
 
+/// Shorter delays may be those of a scheduler that several processes wait for.
+const LONG: f64 = 20e6;
+
 /// One delay in this many may be unexplained.
 const OUTLIERS: u64 = 10;
 
@@ -98,9 +101,10 @@ impl Late {
         took_ns(seen) > self.from_ns
     }
 
-    /// Returns whether it took as long as the others.
+    /// Returns whether it took as long as the others, and longer than what a busy machine delays evenly.
     pub(crate) fn is_like_others(self, seen: &Observation) -> bool {
-        !self.is_growing && is_near(took_ns(seen) as f64, self.usual_ns)
+        let is_long = self.usual_ns > LONG;
+        is_long && !self.is_growing && is_near(took_ns(seen) as f64, self.usual_ns)
     }
 }
 
