@@ -11,6 +11,11 @@ use crate::{DetectedKind, Estimate};
 /// Tolerance of the rate, as a fraction, before an admission counts as over the limit.
 const FASTER: f64 = 0.01;
 
+/// A window on the clock may begin earlier or later by this share of its length: its length is known only about, and there were many
+/// windows before. Number of beginnings that are tried on either side.
+const SHIFTED: f64 = 0.05;
+const SHIFTS: i32 = 20;
+
 /// Records of more answers than this are long.
 const LONG: u64 = 300;
 
@@ -131,6 +136,20 @@ impl Fit {
         numbers.is_none_or(|(burst, rate)| {
             self.has_burst(burst) && is_near(self.rate, 1e9 * rate, 0.0)
         })
+    }
+
+    /// Counts the admissions of concurrent requests that are over the limit, wherever a window on the clock begins within its uncertainty.
+    pub(crate) fn certainly_over(&self, evidence: &Evidence) -> u64 {
+        let model = self.at_most();
+        let Model::Segments(segments) = model else {
+            return model.over(evidence);
+        };
+        let shifted = (-SHIFTS..=SHIFTS).map(|shift| {
+            let share = SHIFTED * f64::from(shift) / f64::from(SHIFTS);
+            let phase = segments.phase + share * segments.window;
+            Model::Segments(Segments { phase, ..segments }).over(evidence)
+        });
+        shifted.min().unwrap_or(0)
     }
 
     /// The same model at the upper end of its uncertainty, plus a small tolerance. Admissions beyond it are certainly

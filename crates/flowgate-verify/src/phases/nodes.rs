@@ -4,7 +4,6 @@ use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count};
-use crate::models::Model;
 use crate::{Defect, Phase, ProbeOutcome, ProbeSubject};
 
 /// Number of connections that are tried beside the first.
@@ -31,7 +30,7 @@ pub(crate) fn nodes<S: ProbeSubject>(
         if connections == 0 || !is_fast_enough || !is_in_time || !is_affordable {
             return Ok(None);
         }
-        at_least = at_least.min(apart(inquiry, &model, clock, n, connections)?);
+        at_least = at_least.min(apart(inquiry, fit, clock, n, connections)?);
         if at_least < 2 {
             return Ok(None);
         }
@@ -42,12 +41,12 @@ pub(crate) fn nodes<S: ProbeSubject>(
 /// Returns how many connections, including the first, were certainly admitted beyond the limit.
 fn apart<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
-    model: &Model,
+    fit: &Fit,
     clock: Clock,
     n: u64,
     connections: u32,
 ) -> Result<u32, S::Error> {
-    let at = inquiry.now_ns() as f64 + 1.05 * model.memory();
+    let at = inquiry.now_ns() as f64 + 1.05 * fit.at_most().memory();
     let times = vec![at; usize::try_from(n + n / 4).unwrap_or(usize::MAX)];
     let used_up = inquiry.ask_at(Phase::Nodes, &times, 1, 0)?.to_vec();
     if count(&used_up, ProbeOutcome::Refused) == 0 {
@@ -58,7 +57,7 @@ fn apart<S: ProbeSubject>(
         let answers = inquiry.ask_over(Phase::Nodes, n, connection)?;
         let both = Evidence::on(clock, used_up.iter().chain(answers));
         let is_as_much = count(answers, ProbeOutcome::Admitted) * 2 > n - 1;
-        let has_more = is_as_much && model.over(&both) > 0;
+        let has_more = is_as_much && fit.certainly_over(&both) > 0;
         if has_more && connection == 0 {
             // The limit was not used up.
             return Ok(1);

@@ -30,7 +30,7 @@ pub(crate) fn race<S: ProbeSubject>(
         }
         let times = vec![inquiry.now_ns() as f64 + rest; n as usize];
         let answers = inquiry.ask_at(Phase::Race, &times, u32::MAX, 0)?;
-        let over = model.over(&Evidence::on(clock, answers));
+        let over = fit.certainly_over(&Evidence::on(clock, answers));
         let admitted = count(answers, ProbeOutcome::Admitted);
         if over > 0 && worst.is_none_or(|(most, _)| over > most) {
             worst = Some((over, admitted));
@@ -40,4 +40,48 @@ pub(crate) fn race<S: ProbeSubject>(
         admitted,
         allowed: (admitted - over) as f64,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{Model, Segments};
+    use crate::{Advertised, Observation};
+
+    /// The admissions of 52 concurrent requests, of which `first` were before the window's end.
+    fn concurrent(first: u64, second: u64) -> Vec<Observation> {
+        let end_ns = 10_000_000_000;
+        let admitted = |n: u64, at_ns: u64| {
+            (0..n).map(move |k| Observation {
+                sent_ns: at_ns + k * 1_000,
+                answered_ns: at_ns + k * 1_000 + 500_000,
+                connection: k as u32,
+                key: 0,
+                outcome: ProbeOutcome::Admitted,
+                advertised: Advertised::default(),
+            })
+        };
+        let before = admitted(first, end_ns - 2_000_000);
+        before.chain(admitted(second, end_ns + 1_000_000)).collect()
+    }
+
+    #[test]
+    fn a_window_that_ends_while_requests_are_sent_admits_more_without_a_race() {
+        let window = |phase| {
+            Fit::exactly(Model::Segments(Segments {
+                limit: 20.0,
+                window: 1e9,
+                phase,
+                count: 1,
+            }))
+        };
+        let over = |phase: f64, seen: &[Observation]| {
+            window(phase).certainly_over(&Evidence::on(Clock::EXACT, seen))
+        };
+        let seen = concurrent(20, 14);
+        assert_eq!(over(0.0, &seen), 0);
+        assert_eq!(over(20e6, &seen), 0, "its beginning is known only about");
+        assert_eq!(over(500e6, &seen), 14, "it ended long before");
+        assert_eq!(over(0.0, &concurrent(25, 21)), 6);
+    }
 }
