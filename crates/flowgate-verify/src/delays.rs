@@ -1,8 +1,8 @@
 //! After how many requests a server delays further ones, by how much, and when it begins anew.
 
 use crate::inquiry::took_ns;
-use crate::median::median;
 use crate::models::{Delayed, Delays};
+use crate::quantile::{median, percentile_90};
 use crate::{DetectedAlgorithm, DetectedDelays, DetectedKind, Estimate, Observation, ProbeOutcome};
 
 /// A response is late if it takes this many times as long as the fastest one, plus 1 ms.
@@ -268,9 +268,7 @@ pub(crate) fn shown(record: &[Observation], late: Late) -> Shown {
     let Some(model) = fitted(free, &delayed) else {
         return Shown::Nothing;
     };
-    // The median has sorted them.
-    let usually = prompt.get(prompt.len() * 9 / 10);
-    let busy = usually.map_or(0.0, |usually| usually - idle);
+    let busy = percentile_90(&mut prompt) - idle;
     let unexplained = model.unexplained(&delayed, busy);
     // A server that has become slow, for whatever reason, is neither slower with each request nor fast again for as many.
     let is_certain = same.len() >= 2 || model.step > 0.0;
@@ -308,8 +306,7 @@ fn fitted(free: u64, delayed: &[Delayed]) -> Option<Delays> {
         longest: f64::INFINITY,
     };
     let without_end = growing(free, delayed);
-    // The median has sorted them.
-    let top = all[all.len() * 9 / 10];
+    let top = percentile_90(&mut all);
     let mut longest: Vec<f64> = all
         .iter()
         .copied()
@@ -381,8 +378,7 @@ fn detected(known: &Known<'_>) -> DetectedAlgorithm {
         .iter()
         .map(|delayed| known.model.off(delayed).abs())
         .collect();
-    off.sort_by(f64::total_cmp);
-    let off = off.get(off.len() * 9 / 10).copied().unwrap_or(0.0) + TICK;
+    let off = percentile_90(&mut off) + TICK;
     let seconds = |value: f64, plus_minus: f64| Estimate {
         value: value / 1e9,
         plus_minus: plus_minus / 1e9,

@@ -1,5 +1,5 @@
 use crate::clock::{Clock, SHORTEST_TICK};
-use crate::median::median;
+use crate::quantile::median;
 use crate::{Observation, ProbeOutcome};
 
 /// When something happened: from, to, in nanoseconds.

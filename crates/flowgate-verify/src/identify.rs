@@ -20,6 +20,7 @@ use crate::phases::{
     refill, rest, saturate, shape, sharpen, steady,
 };
 use crate::plateau::as_good_as;
+use crate::quantile::percentile_90;
 use crate::second::{Places, Second, TwoFits, second, two_limits};
 use crate::text::four_digits;
 use crate::window_pairs::overflow;
@@ -64,9 +65,6 @@ const HELLOS: u64 = 3;
 /// A first answer that takes longer is slow, in nanoseconds; and how long a server then rests.
 const SLOW_NS: u64 = 5_000_000;
 const REST_NS: f64 = 250e6;
-
-/// One response in this many takes longer than the time by which all are judged: if many are slow, those at the same time are, too.
-const ONE_IN: usize = 10;
 
 /// Result of the identification.
 #[derive(Debug)]
@@ -309,7 +307,9 @@ fn contradicts_advertised(record: &[Observation], found: &Identified) -> Option<
     if fits.is_empty() || fits.iter().any(is_told) {
         return None;
     }
-    let long = longer_ns(record);
+    // If many responses are slow, those at the same time are, too.
+    let mut took: Vec<f64> = record.iter().map(|seen| took_ns(seen) as f64).collect();
+    let long = percentile_90(&mut took);
     let is_vague = fits.iter().any(|fit| fit.is_vague(long));
     if is_vague {
         return Some(format!(
@@ -324,14 +324,6 @@ fn contradicts_advertised(record: &[Observation], found: &Identified) -> Option<
             told.limit
         )
     })
-}
-
-/// Returns the time that one in `ONE_IN` responses takes longer than, in nanoseconds.
-fn longer_ns(record: &[Observation]) -> f64 {
-    let mut took: Vec<u64> = record.iter().map(took_ns).collect();
-    took.sort_unstable();
-    let at = took.len() - took.len().div_ceil(ONE_IN);
-    took.get(at).map_or(0.0, |took| *took as f64)
 }
 
 /// Finds out how requests are delayed that are late although they are alone.

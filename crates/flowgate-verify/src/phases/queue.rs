@@ -3,8 +3,8 @@
 use crate::clock::SHORTEST_TICK;
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count, took_ns};
-use crate::median::median;
 use crate::models::{Bucket, Model};
+use crate::quantile::{median, percentile_90};
 use crate::{Estimate, Observation, Phase, ProbeOutcome, ProbeSubject};
 
 /// A response is late if it takes this many times as long as an idle one, plus 1 ms.
@@ -98,10 +98,8 @@ fn between_grants(gaps: &[f64]) -> Option<(f64, f64)> {
         .collect();
     let middle = median(&mut means);
     let mut off: Vec<f64> = means.iter().map(|mean| (mean - middle).abs()).collect();
-    off.sort_by(f64::total_cmp);
-    let most = off.get(off.len() * 9 / 10).or(off.last())?;
     // The server's clock may have whole milliseconds.
-    let off = most + SHORTEST_TICK / gaps.len() as f64;
+    let off = percentile_90(&mut off) + SHORTEST_TICK / gaps.len() as f64;
     (middle > 0.0).then_some((middle, off))
 }
 
