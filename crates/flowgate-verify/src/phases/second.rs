@@ -114,3 +114,38 @@ pub(crate) fn gently<S: ProbeSubject>(
         Gentle::Refused
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Answer, Budget, ProbeProgress, Question, Simulated};
+
+    /// Sends 50 at 100/s, of which those that `outcome` names by their number are answered otherwise than with an admission.
+    fn stream(outcome: impl Fn(u64) -> ProbeOutcome) -> Gentle {
+        let mut asked = 0;
+        let mut subject = Simulated::new(|_: Question| {
+            asked += 1;
+            Answer {
+                outcome: outcome(asked),
+                ..true.into()
+            }
+        });
+        let mut silent = |_: ProbeProgress<'_>| ();
+        let mut inquiry = Inquiry::new(&mut subject, Budget::default(), 32, &mut silent);
+        let until_ns = inquiry.end_ns();
+        let Ok(found) = gently(&mut inquiry, 100.0 / 1e9, 50, until_ns);
+        found
+    }
+
+    #[test]
+    fn failed_requests_of_a_gentle_stream_are_not_refusals() {
+        let each_sixth = |other: ProbeOutcome| {
+            stream(|number| match number % 6 {
+                0 => other,
+                _ => ProbeOutcome::Admitted,
+            })
+        };
+        assert_eq!(each_sixth(ProbeOutcome::Failed), Gentle::Admitted);
+        assert_eq!(each_sixth(ProbeOutcome::Refused), Gentle::Refused);
+    }
+}
