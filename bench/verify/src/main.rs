@@ -127,7 +127,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
         Server::Peer(peer) => peer.is_installed(),
         _ => true,
     };
-    let has_text = |subject: &&Subject| !plan.expects || subject.expected.text().is_some();
+    let has_text = |subject: &&Subject| !plan.expects || subject.expectation().is_some();
     let asked = all().filter(is_asked).filter(has_text);
     let (subjects, missing): (Vec<_>, Vec<_>) = asked.partition(|subject| is_there(subject));
 
@@ -206,7 +206,7 @@ fn ask_all(
 
 /// Tests a server of its own once, and once more with the time that the report asks for.
 fn ask(subject: &Subject, plan: Plan, programs: &Programs) -> Result<Outcome, String> {
-    let expected = subject.expected.text().filter(|_| plan.expects);
+    let expected = subject.expectation().filter(|_| plan.expects);
     let look = |time| {
         let server = subject.start(programs)?;
         thread::sleep(REST);

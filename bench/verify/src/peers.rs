@@ -302,7 +302,8 @@ pub static PEERS: [Subject; 55] = [
         "throttled_py.py",
         r#"{"using":"token_bucket","limit":5,"seconds":1,"burst":20}"#,
         limit(TOKEN, 5.0, 20),
-    ),
+    )
+    .refilled_together(),
     python(
         "throttled-py, GCRA 100/s burst 20",
         "throttled_py.py",

@@ -15,6 +15,8 @@ pub struct Subject {
     pub fault: Option<&'static str>,
     /// Whether it is asked in a quick run, too.
     pub is_quick: bool,
+    /// Whether it refills several tokens together, which `--expect` cannot say.
+    pub refills_together: bool,
 }
 
 /// What a server's limiter is.
@@ -59,6 +61,7 @@ pub const fn subject(name: &'static str, server: Server, expected: Expected) -> 
         expected,
         fault: None,
         is_quick: false,
+        refills_together: false,
     }
 }
 
@@ -70,11 +73,24 @@ impl Subject {
             ..self
         }
     }
+
+    /// It refills several tokens together.
+    pub const fn refilled_together(self) -> Subject {
+        Subject {
+            refills_together: true,
+            ..self
+        }
+    }
+
+    /// Returns the limit as `--expect` reads it; `None` if it cannot say it.
+    pub fn expectation(&self) -> Option<String> {
+        self.expected.text().filter(|_| !self.refills_together)
+    }
 }
 
 impl Expected {
     /// The limit as `--expect` reads it; `None` if it has no algorithm for this kind.
-    pub fn text(&self) -> Option<String> {
+    fn text(&self) -> Option<String> {
         let (rate, burst) = self.numbers?;
         let (word, _) = self.kind.split_once(' ').unwrap_or((self.kind, ""));
         let seconds = burst / rate;

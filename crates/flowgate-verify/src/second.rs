@@ -161,7 +161,7 @@ fn used_up_again<S: ProbeSubject>(
             break;
         }
         // Meanwhile the first limit has recovered: another look at it.
-        first_again(inquiry, burst, usual(inquiry.record(), places, Some(burst)))?;
+        first_again(inquiry, burst, |record| usual(record, places, Some(burst)))?;
         if gently(inquiry, rate, n, until_ns)? != Gentle::Refused {
             break;
         }

@@ -2,7 +2,7 @@
 
 use crate::inquiry::{Inquiry, count};
 use crate::window_pairs::Usual;
-use crate::{Phase, ProbeOutcome, ProbeSubject};
+use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
 
 /// Number of parts of a gentle stream.
 const PARTS: u64 = 6;
@@ -13,8 +13,10 @@ const MORE: f64 = 1.3;
 /// A part of a gentle stream of which less than this share is admitted is refused by something else.
 const ADMITTED: f64 = 0.7;
 
-/// The length of the first window is known this many times better after each look at it.
+/// The length of the first window is known this many times better after each row of requests that use it up, and the maximum number of
+/// these.
 const LOOKS: u32 = 6;
+const ROWS: u32 = 3;
 
 /// More refusals of a gentle stream than this do not come from the first limit.
 const FEW: u64 = 2;
@@ -41,27 +43,33 @@ pub(crate) fn wait_for_admission<S: ProbeSubject>(
     Ok(false)
 }
 
-/// Uses the first limit up while the second one is not, and looks when it admits again, if its length is known only about.
+/// Uses the first limit up while the second one is not, and looks when it admits again: several times, if its length is known only
+/// about. `usual` is what the record shows of it.
 pub(crate) fn first_again<S: ProbeSubject>(
     inquiry: &mut Inquiry<'_, S>,
     burst: f64,
-    usual: Option<Usual>,
+    usual: impl Fn(&[Observation]) -> Option<Usual>,
 ) -> Result<(), S::Error> {
     let n = burst as usize + 2;
-    let Some(usual) = usual else {
-        inquiry.ask_in_burst(Phase::Refill, n as u64, 1, 0)?;
-        return Ok(());
-    };
-    // A refused request may have opened a window.
-    let (least, most) = usual.lengths();
-    let began_ns = inquiry.now_ns() as f64 + most;
-    inquiry.ask_at(Phase::Refill, &vec![began_ns; n], 1, 0)?;
-    let looks = if usual.is_vague() { LOOKS } else { 1 };
-    for look in 1..looks {
-        let at = began_ns + least + (most - least) * f64::from(look) / f64::from(looks);
-        let answers = inquiry.ask_at(Phase::Refill, &[at], 1, 0)?;
-        if count(answers, ProbeOutcome::Admitted) > 0 {
+    for row in 0..ROWS {
+        let usual = usual(inquiry.record());
+        let vague = usual.filter(|usual| usual.is_vague());
+        if row > 0 && vague.is_none() {
             break;
+        }
+        // A refused request may have opened a window.
+        let longest = usual.map_or(0.0, |usual| usual.lengths().1);
+        let began_ns = inquiry.now_ns() as f64 + longest;
+        inquiry.ask_at(Phase::Refill, &vec![began_ns; n], 1, 0)?;
+        let Some((least, most)) = vague.map(Usual::lengths) else {
+            break;
+        };
+        for look in 1..LOOKS {
+            let at = began_ns + least + (most - least) * f64::from(look) / f64::from(LOOKS);
+            let answers = inquiry.ask_at(Phase::Refill, &[at], 1, 0)?;
+            if count(answers, ProbeOutcome::Admitted) > 0 {
+                break;
+            }
         }
     }
     Ok(())
