@@ -21,7 +21,7 @@ groups=(
     "tower flowgate-bench-tower"
     "clients flowgate-bench-clients"
     "field flowgate-bench-field"
-    "verify flowgate-bench-verify --together 4"
+    "verify flowgate-bench-verify --together 12"
 )
 # These have verdicts and no speeds: there is nothing to draw.
 without_chart=" adaptive decide field fleet sim verify "

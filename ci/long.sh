@@ -31,8 +31,8 @@ everything() {
     step 300 fuzz ci/fuzz.sh 3600
     # How often is a limiter recognised over HTTP?
     step 20 peers bench/verify/setup.sh
-    step 330 verify cargo run --release --locked --manifest-path bench/Cargo.toml -p flowgate-bench-verify -- \
-        --repetitions 20 --together 4
+    step 120 verify cargo run --release --locked --manifest-path bench/Cargo.toml -p flowgate-bench-verify -- \
+        --repetitions 20 --together 16
     # How close do adaptive limits come to the best fixed one?
     step 240 adaptive cargo run --release --locked -p flowgate-sim --example adaptive_scenarios -- table
     # A million worlds of processes that share limits, and of faults.

@@ -37,7 +37,7 @@ const HOPELESS: u64 = 150;
 const WORSE: u64 = 20;
 
 /// Number of steps of a search, each from one state to those that may follow. Records of a disturbed server leave many states.
-const MOST_STEPS: u64 = 100_000_000;
+const MOST_STEPS: u64 = 60_000_000;
 
 /// Number of rough results that are refined.
 const BEST: usize = 3;

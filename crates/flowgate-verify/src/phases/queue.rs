@@ -14,8 +14,8 @@ const LONGER_NS: u64 = 1_000_000;
 /// Gaps are constant if they differ from the median by at most this share.
 const EVEN: f64 = 0.2;
 
-/// Or if this many together are, out of twice as many: a response that is late on its way makes one gap longer and the next shorter. Of
-/// gaps of random length, so many together differ by half as much.
+/// Sums of this many successive gaps are also compared: a late response makes one gap longer and the next one shorter. Sums of gaps of
+/// random length differ by half as much as the gaps.
 const TOGETHER: usize = 4;
 const EVEN_TOGETHER: f64 = EVEN / 2.0;
 
@@ -56,8 +56,7 @@ fn gaps(answers: &[Observation]) -> (Vec<f64>, f64) {
     (gaps, middle)
 }
 
-/// Returns whether there are enough gaps, and three quarters of them, or of those that follow each other together, differ little from
-/// the median.
+/// Returns whether there are enough gaps, and three quarters of them, or of their sums, differ little from the median.
 fn are_even(gaps: &[f64], middle: f64) -> bool {
     let are_near = |values: &[f64], middle: f64, even: f64| {
         let is_uneven = |value: &&f64| (**value - middle).abs() > even * middle;
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_even_also_if_responses_are_late_on_their_way() {
+    fn gaps_are_even_also_if_some_responses_are_late() {
         let gaps = |late: &[f64]| -> Vec<f64> {
             let pairs = late.windows(2);
             pairs.map(|pair| 10.0 + pair[1] - pair[0]).collect()
