@@ -45,11 +45,13 @@ fn longest_prompt(idle_ns: u64) -> u64 {
     TIMES_AS_LONG * idle_ns + LONGER_NS
 }
 
-/// Returns whether the last response is late.
+/// Returns whether the last response is late, and took as long as the one before if that was late, too.
 pub(crate) fn is_last_late(record: &[Observation]) -> bool {
     let idle_ns = record.iter().map(took_ns).min().unwrap_or(0);
-    let last = record.last();
-    last.is_some_and(|last| took_ns(last) > longest_prompt(idle_ns))
+    let is_late = |took: &u64| *took > longest_prompt(idle_ns);
+    let mut last = record.iter().rev().map(took_ns);
+    let (last, before) = (last.next().filter(is_late), last.next().filter(is_late));
+    last.is_some_and(|last| before.is_none_or(|before| is_near(last as f64, before as f64)))
 }
 
 /// From which response time on responses are late.
@@ -66,10 +68,19 @@ impl Late {
     /// Returns the threshold if the last responses of `record` are all late, and evenly so or evenly later.
     pub(crate) fn of(record: &[Observation]) -> Option<Self> {
         let idle_ns = record.iter().map(took_ns).min()?;
-        // On a busy machine, prompt ones take longer, too.
         let last = &record[record.len().saturating_sub(FEWEST)..];
         let shortest_ns = last.iter().map(took_ns).min()?;
-        let prompt_ns = longest_prompt(idle_ns).max(shortest_ns / 2);
+        let usually = Self::longer_than(record, longest_prompt(idle_ns));
+        // On a busy machine, prompt ones take longer, too. Delays that grow are among them then.
+        usually.or_else(|| {
+            let even = Self::longer_than(record, shortest_ns / 2);
+            even.filter(|late| !late.is_growing && shortest_ns / 2 > longest_prompt(idle_ns))
+        })
+    }
+
+    /// Returns the threshold if the last responses of `record` all took longer than this, and evenly so or evenly later.
+    fn longer_than(record: &[Observation], prompt_ns: u64) -> Option<Self> {
+        let idle_ns = record.iter().map(took_ns).min()?;
         let is_late = |seen: &&Observation| {
             seen.outcome == ProbeOutcome::Admitted && took_ns(seen) > prompt_ns
         };

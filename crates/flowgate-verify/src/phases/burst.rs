@@ -13,7 +13,7 @@ const ON_ONE_CONNECTION: u64 = 64;
 const LARGEST: u64 = 4_096;
 
 /// Number of requests over one connection after which it is looked whether they are delayed: of those, each takes longer. After a late
-/// one, each is looked at: a short window leaves time for few.
+/// one, each is looked at: a short window leaves time for few. Of delays that grow, more are needed.
 const IN_A_ROW: u64 = 8;
 
 /// Result of this phase.
