@@ -6,7 +6,7 @@ use crate::quantile::{median, percentile_90};
 use crate::{DetectedAlgorithm, DetectedDelays, DetectedKind, Estimate, Observation, ProbeOutcome};
 
 /// A response is late if it takes this many times as long as the fastest one, plus 1 ms.
-const TIMES_AS_LONG: u64 = 4;
+pub(crate) const TIMES_AS_LONG: u64 = 4;
 const LONGER_NS: u64 = 1_000_000;
 
 /// Number of late responses in a row that may be delays.
@@ -41,7 +41,7 @@ const AGREEING_ABOUT_LENGTH: f64 = 0.6;
 const TICK: f64 = 1e6;
 
 /// Returns the longest time that a prompt response takes, if the fastest one took `idle_ns`.
-fn longest_prompt(idle_ns: u64) -> u64 {
+pub(crate) fn longest_prompt(idle_ns: u64) -> u64 {
     TIMES_AS_LONG * idle_ns + LONGER_NS
 }
 
@@ -70,11 +70,11 @@ impl Late {
         let idle_ns = record.iter().map(took_ns).min()?;
         let last = &record[record.len().saturating_sub(FEWEST)..];
         let shortest_ns = last.iter().map(took_ns).min()?;
-        let usually = Self::longer_than(record, longest_prompt(idle_ns));
+        let usual_ns = longest_prompt(idle_ns);
         // On a busy machine, prompt ones take longer, too. Delays that grow are among them then.
-        usually.or_else(|| {
-            let even = Self::longer_than(record, shortest_ns / 2);
-            even.filter(|late| !late.is_growing && shortest_ns / 2 > longest_prompt(idle_ns))
+        Self::longer_than(record, usual_ns).or_else(|| {
+            let even = Self::longer_than(record, usual_ns.max(shortest_ns / 2));
+            even.filter(|late| !late.is_growing)
         })
     }
 

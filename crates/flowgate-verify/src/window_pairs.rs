@@ -79,7 +79,7 @@ pub(crate) fn counting_refused(
         .windows()
         .flat_map(|first| guesses(first, &closings, Together::CountRefused))
         .collect();
-    let found = best(record, places, &guesses)?;
+    let found = best(record, places, &guesses, MOST_STEPS)?;
     let limit = found.pair.second.limit;
     (times_used_up(&closings, limit) >= FEWEST).then_some(found.two)
 }
@@ -100,7 +100,7 @@ pub(crate) fn overflow(record: &[Observation], places: &Places, found: &[Fit]) -
             guesses(first, &closings, Together::Overflow)
         })
         .collect();
-    let found = best(record, places, &guesses)?;
+    let found = best(record, places, &guesses, MOST_STEPS)?;
     let WindowPair { first, second, .. } = found.pair;
     // A server that stands still for a moment may admit more than the window once, or a few at the end of several windows.
     let times = times_used_up(&closings(&asked_of_pool(first, record)), second.limit);
@@ -265,13 +265,18 @@ fn guesses(first: OnRequest, closings: &[Closing], together: Together) -> Vec<Wi
     pairs.collect()
 }
 
-/// Returns the best two windows near one of these, if they explain the record.
-fn best(record: &[Observation], places: &Places, guesses: &[WindowPair]) -> Option<Found> {
+/// Returns the best two windows near one of these, if they explain the record, and if that takes no more than `most_steps`.
+fn best(
+    record: &[Observation],
+    places: &Places,
+    guesses: &[WindowPair],
+    most_steps: u64,
+) -> Option<Found> {
     if count(record, ProbeOutcome::Failed) > 0 {
         return None;
     }
     let decided = decided(places.clock, record);
-    let steps_left = Cell::new(MOST_STEPS);
+    let steps_left = Cell::new(most_steps);
     let mut rough: Vec<(u64, WindowPair)> = Vec::new();
     for guess in guesses {
         let most = match rough.get(BEST - 1) {
@@ -298,6 +303,9 @@ fn best(record: &[Observation], places: &Places, guesses: &[WindowPair]) -> Opti
             (is_new || place < BEST).then(|| refined(*pair, score + WORSE, &decided, &steps_left))
         });
     let refined: Vec<Refined> = refined.collect();
+    if steps_left.get() == 0 {
+        return None;
+    }
     let best = refined.iter().min_by_key(|found| found.score)?;
     let of = Evidence::on(places.clock, record).len();
     let as_good = refined.iter().filter(|other| other.score <= best.score);
@@ -389,5 +397,59 @@ impl Refined {
                 window: Some(estimate(window.window / 1e9, share)),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Advertised;
+    use crate::clock::Clock;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_search_that_is_cut_finds_nothing() {
+        // 2 in 100 ms, and a pool of 5 in a second.
+        let windows = [(2.0, 100.0), (5.0, 1_000.0)].map(|(limit, ms)| OnRequest {
+            limit,
+            window: ms * 1e6,
+        });
+        let [mut first, mut second] = windows.map(OnRequest::start);
+        let record: Vec<Observation> = (0..11_000)
+            .map(|k| {
+                let sent_ns = k * 13 * MS;
+                let at = (sent_ns + MS / 10) as f64;
+                Observation {
+                    sent_ns,
+                    answered_ns: sent_ns + MS / 5,
+                    connection: 0,
+                    key: 0,
+                    outcome: match first(at) || second(at) {
+                        true => ProbeOutcome::Admitted,
+                        false => ProbeOutcome::Refused,
+                    },
+                    advertised: Advertised::default(),
+                }
+            })
+            .collect();
+        let places = Places {
+            first: 0..10,
+            stream: 10,
+            rough: 25.0 / 1e9,
+            clock: Clock::EXACT,
+        };
+        let [first, second] = windows;
+        let pool = WindowPair {
+            first,
+            second,
+            together: Together::Overflow,
+        };
+        let search = |most_steps| best(&record, &places, &[pool], most_steps);
+        let whole = search(MOST_STEPS).expect("it is the truth");
+        assert_eq!(whole.two.unexplained, 0);
+        for most_steps in [1_000, 400_000, 1_000_000, 3_000_000] {
+            assert!(search(most_steps).is_none(), "{most_steps}");
+        }
     }
 }

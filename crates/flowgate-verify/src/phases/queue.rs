@@ -1,15 +1,12 @@
 //! Do requests over the rate wait? Then the gaps between responses show the rate, and refusals show the queue length.
 
 use crate::clock::SHORTEST_TICK;
+use crate::delays::{TIMES_AS_LONG, longest_prompt};
 use crate::fit::Fit;
 use crate::inquiry::{Inquiry, count, took_ns};
 use crate::models::{Bucket, Model};
 use crate::quantile::{median, percentile_90};
 use crate::{Estimate, Observation, Phase, ProbeOutcome, ProbeSubject};
-
-/// A response is late if it takes this many times as long as an idle one, plus 1 ms.
-const TIMES_AS_LONG: u64 = 4;
-const LONGER_NS: u64 = 1_000_000;
 
 /// Gaps are constant if they differ from the median by at most this share.
 const EVEN: f64 = 0.2;
@@ -35,7 +32,7 @@ pub(crate) fn is_queued(answers: &[Observation], idle_ns: u64) -> bool {
     took.sort_unstable();
     let is_late = took
         .get(took.len() / 2)
-        .is_some_and(|took| *took > TIMES_AS_LONG * idle_ns + LONGER_NS);
+        .is_some_and(|took| *took > longest_prompt(idle_ns));
     // A busy server also responds sequentially, as fast as it can.
     let is_held = middle > (TIMES_AS_LONG * idle_ns) as f64;
     is_late && is_held && are_even(&gaps, middle)
