@@ -168,18 +168,19 @@ fn ask_all(
 ) -> (Vec<Row>, Vec<String>) {
     let next = AtomicUsize::new(0);
     let repetitions = plan.repetitions as usize;
+    let runs = subjects.len() * repetitions;
     let work = || {
         let mut asked = Vec::new();
         loop {
-            // Each server once, then each a second time.
             let run = next.fetch_add(1, Ordering::Relaxed);
-            let (repetition, index) = (run / subjects.len().max(1), run % subjects.len().max(1));
-            let Some(subject) = subjects.get(index).filter(|_| repetition < repetitions) else {
+            if run >= runs {
                 return asked;
-            };
+            }
+            // Each server once, then each a second time.
+            let (index, number) = (run % subjects.len(), run / subjects.len() + 1);
+            let subject = subjects[index];
             let outcome = ask(subject, plan, programs);
             if let Ok(outcome) = &outcome {
-                let number = repetition + 1;
                 eprintln!("{} {number}/{repetitions}: {outcome}", subject.name);
             }
             asked.push((index, outcome));
