@@ -75,6 +75,16 @@ pub fn on_default_clock() -> Vec<Operation> {
             "keyed_dual_bucket_refuse",
             Keyed::dual_token_bucket(pair(1)),
         ),
+        of_key(
+            "keyed_bucket_snapshot",
+            Keyed::token_bucket(bucket()),
+            |limits| limits.snapshot(&KEY).remaining > 0,
+        ),
+        of_key(
+            "keyed_bucket_peek",
+            Keyed::token_bucket(bucket()),
+            |limits| limits.peek_n(&KEY, 1).is_ok(),
+        ),
         silent("sometimes_first_silent", Sometimes::builder().build()),
         silent(
             "sometimes_every_silent",
@@ -138,11 +148,20 @@ fn at_each<L: 'static>(
 
 /// Decisions on a key that is known.
 fn keyed<A: KeyedAlgorithm>(name: &'static str, limits: KeyedBuilder<A>) -> Operation {
+    of_key(name, limits, |limits| limits.try_acquire(&KEY).is_ok())
+}
+
+/// An operation on a key that is known.
+fn of_key<A: KeyedAlgorithm>(
+    name: &'static str,
+    limits: KeyedBuilder<A>,
+    run: impl Fn(&Keyed<A>) -> bool + 'static,
+) -> Operation {
     let limits = limits.seed([1, 2]).capacity(1_000);
     let limits = limits.expect("the quota can be kept");
     // It has an entry from now on.
     limits.try_acquire(&KEY).expect("it is new");
-    operation(name, limits, |limits, _| limits.try_acquire(&KEY).is_ok())
+    operation(name, limits, move |limits, _| run(limits))
 }
 
 /// Two quotas that a key has room for.

@@ -306,7 +306,10 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
 
     /// Makes a change that may help the waiters of this key, and grants them. `change` returns the key's slot if callers wait.
     fn change<T>(&self, change: impl FnOnce(&Keyed<A, N>) -> (T, Option<usize>)) -> T {
-        let find = || self.keyed.keys.look(&self.asked_latest()).1;
+        let find = || {
+            let query = self.asked_latest();
+            self.keyed.keys.look(&query, |_, waits| waits)
+        };
         let queue = match self.guest.key_queue() {
             Some(queue) => Some(Arc::clone(queue)),
             None => find().and_then(|slot| self.queue_in(slot)),
@@ -333,16 +336,17 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     #[inline(always)]
     pub fn snapshot(&self) -> Snapshot {
         let query = self.asked();
-        let (known, waits) = self.keyed.keys.look(&query);
-        let limit = known.terms.most;
-        match waits.map(|slot| self.stand_back(slot, query.asked.now_ns, Some(limit))) {
-            Some(Err(denied)) => Snapshot {
-                limit,
-                remaining: 0,
-                reset_after: denied.retry_after().unwrap_or(Duration::MAX),
-            },
-            _ => known.snapshot(),
-        }
+        self.keyed.keys.look(&query, |known, waits| {
+            let limit = known.terms.most;
+            match waits.map(|slot| self.stand_back(slot, query.asked.now_ns, Some(limit))) {
+                Some(Err(denied)) => Snapshot {
+                    limit,
+                    remaining: 0,
+                    reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+                },
+                _ => known.snapshot(),
+            }
+        })
     }
 
     /// Waits for one token in the key's queue; see [`Keyed::acquire`].
@@ -497,8 +501,9 @@ impl<A: KeyedAlgorithm, N: KeyNames> Supply for KeyLimiter<'_, A, N> {
         }
         let own = self.guest.own(self.own);
         self.align(&own);
-        let (known, _) = self.keyed.keys.look(&self.asked_as_of(at, &own));
-        known.behind(asker.ahead()).judge(n)
+        let query = self.asked_as_of(at, &own);
+        let keys = &self.keyed.keys;
+        keys.look(&query, |known, _| known.behind(asker.ahead()).judge(n))
     }
 
     fn grant(&self, at: Timestamp, n: u64, to: Grantee<'_>) -> Result<(), Denied> {
@@ -595,8 +600,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
         let quotas: Quotas = (*self.keyed.keys.force.quota()).into();
         let [first, second] = quotas.as_slice().try_into().ok()?;
         let query = self.asked();
-        let (known, waits) = self.keyed.keys.look(&query);
-        let states = [known.quota_state(0, first), known.quota_state(1, second)];
+        let (states, waits) = self.keyed.keys.look(&query, |known, waits| {
+            let states = [known.quota_state(0, first), known.quota_state(1, second)];
+            (states, waits)
+        });
         let Some(slot) = waits else {
             return Some(states);
         };

@@ -332,7 +332,9 @@ impl<R: Rule, N: Names> Keys<R, N> {
                 known.since = free;
                 known.state = 0;
             } else if free > now {
-                known = self.exchanged(known, newest, |at| R::from_cell(cell, at, terms, &table));
+                self.exchange_known(&mut known, newest, |at| {
+                    R::from_cell(cell, at, terms, &table)
+                });
             }
         }
         known.free = Some(free.max(forgotten));
@@ -357,20 +359,12 @@ impl<R: Rule, N: Names> Keys<R, N> {
         ticks(self.newest_ns(query.asked)).max(self.table.exchanged(&query.who.place))
     }
 
-    /// Returns the state that the key has if it changes its terms at `newest`. Nothing is known before that time.
-    fn exchanged(
-        &self,
-        known: Known<R>,
-        newest: u128,
-        restated: impl Fn(u128) -> u128,
-    ) -> Known<R> {
+    /// Makes `known` the state that the key has if it changes its terms at `newest`. Nothing is known before that time.
+    fn exchange_known(&self, known: &mut Known<R>, newest: u128, restated: impl Fn(u128) -> u128) {
         let largest = self.largest.load(Ordering::Acquire);
-        Known {
-            state: R::limited(restated(newest), newest, largest, &known.terms),
-            since: if R::FLOWS { newest } else { 0 },
-            exchanged: newest,
-            ..known
-        }
+        known.state = R::limited(restated(newest), newest, largest, &known.terms);
+        known.since = if R::FLOWS { newest } else { 0 };
+        known.exchanged = newest;
     }
 
     /// Returns what the sketch remembers of a key, in the terms `table`. Returns `None` if they are no longer current.
@@ -424,25 +418,38 @@ impl<R: Rule, N: Names> Keys<R, N> {
     #[inline]
     fn known(&self, query: &Query<'_, N>, entry: Entry, terms: &Terms) -> Option<Known<R>> {
         let mut known = Known::new(*terms, entry.state(), ticks(query.asked.now_ns));
-        if entry.reading() != terms.reading {
-            known = self.restated(query, known, entry)?;
-        }
-        self.delimit(query, &mut known)?;
+        self.complete(query, entry, &mut known)?;
         Some(known)
     }
 
+    /// Makes `known`, which is the state and the terms alone, what [`known`](Self::known) returns.
+    #[inline]
+    fn complete(&self, query: &Query<'_, N>, entry: Entry, known: &mut Known<R>) -> Option<()> {
+        if entry.reading() != known.terms.reading {
+            self.restate_known(query, entry, known)?;
+        }
+        self.delimit(query, known)
+    }
+
     #[cold]
-    fn restated(&self, query: &Query<'_, N>, known: Known<R>, entry: Entry) -> Option<Known<R>> {
+    fn restate_known(
+        &self,
+        query: &Query<'_, N>,
+        entry: Entry,
+        known: &mut Known<R>,
+    ) -> Option<()> {
         let (from, state) = self.read(entry, query.asked)?;
         let to = known.terms;
         if from.reading == to.reading {
-            return Some(Known { state, ..known });
+            known.state = state;
+            return Some(());
         }
         if !from.reading.is_own() && !to.reading.is_own() {
             return None;
         }
         let newest = self.exchanges_at(query);
-        Some(self.exchanged(known, newest, |at| R::restate(state, &from, &to, at)))
+        self.exchange_known(known, newest, |at| R::restate(state, &from, &to, at));
+        Some(())
     }
 
     /// Adds the times before which the key had other terms. Returns `None` if the next change has begun.
@@ -533,21 +540,30 @@ impl<R: Rule, N: Names> Keys<R, N> {
         }
     }
 
-    /// Returns what is known about the key at `who.place` and, if callers wait for it, its slot.
+    /// Calls `see` with what is known about the key at `who.place` and, if callers wait for it, its slot.
+    ///
+    /// What is known is large. It is not returned, because moving it would cost as much as finding it.
     #[inline(always)]
-    pub(crate) fn look(&self, query: &Query<'_, N>) -> (Known<R>, Option<usize>) {
-        if R::ADMITS_ALL {
-            return (
-                Known::new(query.asked.terms(self), 0, ticks(query.asked.now_ns)),
-                None,
-            );
-        }
+    pub(crate) fn look<T>(
+        &self,
+        query: &Query<'_, N>,
+        see: impl FnOnce(&Known<R>, Option<usize>) -> T,
+    ) -> T {
+        let now = ticks(query.asked.now_ns);
         loop {
-            if let Some(((slot, _held), known)) = self.find_known(query) {
-                return (known, slot.entry.waits().then_some(slot.index));
+            let terms = query.asked.terms(self);
+            if R::ADMITS_ALL {
+                return see(&Known::new(terms, 0, now), None);
             }
-            if let Some(known) = self.unknown(query, &query.asked.terms(self)) {
-                return (known, None);
+            if let Some((slot, held)) = self.table.find(query.who) {
+                let mut known = Known::new(terms, slot.entry.state(), now);
+                if self.complete(query, slot.entry, &mut known).is_some() {
+                    // `see` may ask the queue, whose lock comes before those of slots.
+                    drop(held);
+                    return see(&known, slot.entry.waits().then_some(slot.index));
+                }
+            } else if let Some(known) = self.unknown(query, &terms) {
+                return see(&known, None);
             }
         }
     }
@@ -559,16 +575,17 @@ impl<R: Rule, N: Names> Keys<R, N> {
         n: Option<u64>,
         is_in_line: bool,
     ) -> Result<(), Refusal> {
-        let (known, waits) = self.look(query);
-        let n = n.unwrap_or(known.terms.scale);
-        if let Some(slot) = waits
-            && !is_in_line
-            && n > 0
-            && n <= known.terms.most
-        {
-            return Err(Refusal::Waits(slot));
-        }
-        known.judge(n).map_err(Refusal::Denied)
+        self.look(query, |known, waits| {
+            let n = n.unwrap_or(known.terms.scale);
+            if let Some(slot) = waits
+                && !is_in_line
+                && n > 0
+                && n <= known.terms.most
+            {
+                return Err(Refusal::Waits(slot));
+            }
+            known.judge(n).map_err(Refusal::Denied)
+        })
     }
 
     /// Refunds `n` units to this key. Returns how many that was and, if callers wait for the key, its slot.

@@ -149,13 +149,13 @@ impl<R: Rule> Known<R> {
     }
 
     /// Returns the state after other callers have taken `ahead` units: exactly, or less.
-    pub(crate) fn behind(mut self, ahead: u128) -> Self {
+    pub(crate) fn behind(&self, ahead: u128) -> Self {
         let at = self.now.max(self.since);
-        self.state = match self.change_after(at) {
+        let state = match self.change_after(at) {
             Some(change) => R::behind_before(self.state, at, ahead, change),
             None => R::behind(self.state, at, ahead, &self.terms),
         };
-        self
+        Self { state, ..*self }
     }
 }
 
