@@ -76,7 +76,7 @@ impl<A: Adapt> AdaptiveLimitBuilder<A> {
         self
     }
 
-    /// Sets how many outcomes a window waits for, 1 to 1,000,000 (default: 100).
+    /// Sets how many outcomes a window waits for, 1 to 1,000,000 (default: 100). An algorithm may need fewer in a slow start.
     ///
     /// The standard error of a mean of exponential latencies is 1/√n of it. The trials of [`Gradient`](crate::Gradient) are made for 100.
     pub fn min_outcomes(mut self, outcomes: u64) -> Self {

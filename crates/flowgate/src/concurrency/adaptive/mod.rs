@@ -182,7 +182,7 @@ impl<A: Adapt> AdaptiveLimit<A> {
             samples: Samples::new(),
             max_in_flight: AtomicU64::new(0),
             ends_ns: AtomicU64::new(now_ns.saturating_add(pace.shortest_ns)),
-            min_outcomes: AtomicU64::new(pace.min_outcomes),
+            min_outcomes: AtomicU64::new(windower.min_outcomes()),
             epoch: AtomicU64::new(0),
             overloads: AtomicU64::new(0),
             rest_parts: AtomicU64::new(limit.rest_parts()),
@@ -434,11 +434,8 @@ impl<A: Adapt + ?Sized> AdaptiveLimit<A> {
         }
         let before = windower.limit;
         reopens.next_ns = windower.close(now_ns, counted, max_in_flight, self.sampler.stride());
-        let needed = match windower.algorithm.is_settling() {
-            true => 1,
-            false => self.pace.min_outcomes,
-        };
-        self.min_outcomes.store(needed, Ordering::Relaxed);
+        self.min_outcomes
+            .store(windower.min_outcomes(), Ordering::Relaxed);
         self.sampler.adapt(counted.successes);
         drop(reopens);
         self.apply(windower, before);

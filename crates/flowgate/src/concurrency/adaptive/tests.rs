@@ -100,6 +100,44 @@ fn short_windows_are_merged_and_without_that_nothing_is_learned() {
     assert_eq!(quiet(builder.without_merging()), 5);
 }
 
+/// At one permit, the usual 100 outcomes would take 100 latencies.
+#[test]
+fn a_slow_start_needs_few_outcomes_of_a_small_limit() {
+    let one = FineLimit::ONE;
+    let gradient = Gradient::builder().initial(one).build();
+    let algorithms: [Box<dyn Adapt>; 2] = [
+        Box::new(gradient.expect("valid settings")),
+        Box::new(Aimd::starting_at(one)),
+    ];
+    for algorithm in algorithms {
+        let subject = limit_of(algorithm);
+        run(&subject, 450, 450, 10 * MS, CallOutcome::Success);
+        let permits = subject.0.limit().permits();
+        assert!((64..=128).contains(&permits), "{permits}");
+    }
+}
+
+#[test]
+fn a_first_baseline_of_few_calls_is_corrected_by_the_next_windows() {
+    let gradient = Gradient::builder().initial(FineLimit::ONE).build();
+    let mut gradient = gradient.expect("valid settings");
+    let mut baseline_us = |permits, calls, latency_us: u64| {
+        let limit = FineLimit::whole(permits);
+        let window = AdaptWindow::new(limit, 100_000_000, calls, latency_us * 1_000);
+        gradient.on_window(Timestamp::ORIGIN, &window);
+        gradient.report().baseline_ns.map(|ns| ns / 1_000)
+    };
+    // In the first window, short calls end first.
+    assert_eq!(baseline_us(1, 10, 1_000), None);
+    assert_eq!(baseline_us(1, 10, 5_000), Some(5_000));
+    assert_eq!(baseline_us(2, 20, 11_000), Some(9_000));
+    // Above the target, which is 2.2 times that, it may be a queue.
+    assert_eq!(baseline_us(4, 40, 20_000), Some(9_000));
+    assert_eq!(baseline_us(4, 80, 10_125), Some(9_818));
+    // 110 calls are enough.
+    assert_eq!(baseline_us(8, 100, 11_000), Some(9_818));
+}
+
 #[test]
 fn an_unused_limit_does_not_grow_and_without_the_guard_it_does() {
     let idle = |builder: AdaptiveLimitBuilder<Doubling>| {

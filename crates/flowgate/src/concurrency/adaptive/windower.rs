@@ -54,6 +54,13 @@ impl<A: Adapt> Windower<A> {
 }
 
 impl<A: Adapt + ?Sized> Windower<A> {
+    /// How many outcomes the current window needs.
+    pub(super) fn min_outcomes(&self) -> u64 {
+        self.algorithm
+            .min_outcomes(self.limit, self.pace.min_outcomes)
+            .max(1)
+    }
+
     /// Closes the window, and returns when the next one may end.
     pub(super) fn close(
         &mut self,

@@ -1,4 +1,4 @@
-use super::{Adapt, AdaptReport};
+use super::{Adapt, AdaptReport, start_outcomes};
 use crate::clock::Timestamp;
 use crate::concurrency::adaptive::fine_limit::FineLimit;
 use crate::concurrency::adaptive::window::AdaptWindow;
@@ -64,6 +64,13 @@ impl Adapt for Aimd {
             true => window.limit.times(2, 1),
             // Below one permit: by as much as there is.
             false => window.limit.plus(window.limit.min(FineLimit::ONE).parts()),
+        }
+    }
+
+    fn min_outcomes(&self, limit: FineLimit, usual: u64) -> u64 {
+        match self.is_slow_start {
+            true => start_outcomes(limit, usual),
+            false => usual,
         }
     }
 

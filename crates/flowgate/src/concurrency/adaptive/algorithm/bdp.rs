@@ -134,8 +134,11 @@ impl Adapt for Bdp {
         cut.min(aim)
     }
 
-    fn is_settling(&self) -> bool {
-        self.phase == Phase::Drain
+    fn min_outcomes(&self, _: FineLimit, usual: u64) -> u64 {
+        match self.phase {
+            Phase::Drain => 1,
+            _ => usual,
+        }
     }
 
     fn report(&self) -> AdaptReport {

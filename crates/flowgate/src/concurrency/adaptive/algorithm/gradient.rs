@@ -1,5 +1,5 @@
 use super::jitter::Jitter;
-use super::{Adapt, AdaptReport};
+use super::{Adapt, AdaptReport, start_outcomes};
 use crate::clock::Timestamp;
 use crate::concurrency::adaptive::fine_limit::FineLimit;
 use crate::concurrency::adaptive::window::AdaptWindow;
@@ -34,6 +34,8 @@ const SETTLE_WINDOWS: u32 = 2;
 /// A trial by habit comes after this number of windows, and up to `TRIAL_JITTER` more.
 const TRIAL_EVERY: u32 = 200;
 const TRIAL_JITTER: u64 = 32;
+/// The first baseline is the mean of at least this number of calls, if the slow start goes on for so long.
+const FIRST_CALLS: u64 = 100;
 /// The slow start ends after this number of consecutive windows above the target.
 const START_ENDS_AFTER: u32 = 2;
 /// And after this number of windows in which the limit was not fully used.
@@ -82,6 +84,8 @@ pub struct Gradient {
     settings: GradientBuilder,
     /// 0: not known yet.
     baseline_ns: u64,
+    /// The windows of which the first baseline is the mean.
+    first: Measured,
     /// Whether there was a window before. In the first one, short calls end and long ones do not.
     has_begun: bool,
     /// Whether the baseline may be that of a queue: no trial has measured it yet.
@@ -211,11 +215,30 @@ enum Cause {
 }
 
 /// Latencies of several windows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Measured {
     sum_ns: u128,
     count: u64,
     windows: u32,
+}
+
+impl Measured {
+    const NONE: Self = Self {
+        sum_ns: 0,
+        count: 0,
+        windows: 0,
+    };
+
+    fn add(&mut self, window: &AdaptWindow) {
+        self.windows += 1;
+        self.count += window.successes;
+        self.sum_ns += u128::from(window.mean_latency_ns) * u128::from(window.successes);
+    }
+
+    fn mean_ns(&self) -> u64 {
+        // A mean of means of 64 bits.
+        (self.sum_ns / u128::from(self.count.max(1))) as u64
+    }
 }
 
 impl Default for Gradient {
@@ -234,6 +257,7 @@ impl Gradient {
         Self {
             settings,
             baseline_ns: 0,
+            first: Measured::NONE,
             has_begun: false,
             is_guess: true,
             gradient: ONE,
@@ -266,10 +290,12 @@ impl Gradient {
 
     fn track(&mut self, window: &AdaptWindow) -> FineLimit {
         let (limit, latency_ns) = (window.limit, window.mean_latency_ns);
-        if self.baseline_ns == 0 {
-            self.baseline_ns = latency_ns;
+        if self.is_first_baseline(window) {
+            self.first.add(window);
+            self.baseline_ns = self.first.mean_ns();
+        } else {
+            self.follow_baseline(window);
         }
-        self.follow_baseline(window);
         let target_ns = self.target_ns(limit);
         self.gradient = scaled(ONE, target_ns, latency_ns).clamp(ONE / 2, 3 * ONE / 2);
         self.windows += 1;
@@ -325,6 +351,14 @@ impl Gradient {
         }
         self.is_slow_start = false;
         limit
+    }
+
+    /// Whether the first baseline, which may be of few calls yet, is also that of this window.
+    fn is_first_baseline(&self, window: &AdaptWindow) -> bool {
+        self.first.count == 0
+            || self.first.count < FIRST_CALLS
+                && self.is_slow_start
+                && window.mean_latency_ns < self.target_ns(window.limit)
     }
 
     /// Moves the baseline by a window of regular operation.
@@ -436,9 +470,7 @@ impl Gradient {
     }
 
     fn measure(&mut self, window: &AdaptWindow, trial: Trial, mut measured: Measured) -> FineLimit {
-        measured.windows += 1;
-        measured.count += window.successes;
-        measured.sum_ns += u128::from(window.mean_latency_ns) * u128::from(window.successes);
+        measured.add(window);
         let of_permits = u64::from(window.limit.permits()) * TRIAL_CALLS_OF_PERMIT;
         let calls = match trial.cause {
             Cause::Habit => 2 * TRIAL_CALLS,
@@ -448,8 +480,7 @@ impl Gradient {
             self.phase = Phase::Measure(trial, measured);
             return window.limit;
         }
-        // A mean of means of 64 bits.
-        let latency_ns = (measured.sum_ns / u128::from(measured.count.max(1))) as u64;
+        let latency_ns = measured.mean_ns();
         self.phase = Phase::Resume;
         self.alarms = 0;
         self.cuts = None;
@@ -576,7 +607,7 @@ impl Adapt for Gradient {
             Phase::Settle(trial, windows) => {
                 self.phase = match windows > 1 {
                     true => Phase::Settle(trial, windows - 1),
-                    false => Phase::Measure(trial, Measured::default()),
+                    false => Phase::Measure(trial, Measured::NONE),
                 };
                 window.limit
             }
@@ -592,8 +623,12 @@ impl Adapt for Gradient {
         limit.min(cut)
     }
 
-    fn is_settling(&self) -> bool {
-        matches!(self.phase, Phase::Settle(..) | Phase::Resume)
+    fn min_outcomes(&self, limit: FineLimit, usual: u64) -> u64 {
+        match self.phase {
+            Phase::Settle(..) | Phase::Resume => 1,
+            Phase::Track if self.is_slow_start => start_outcomes(limit, usual),
+            Phase::Track | Phase::Measure(..) => usual,
+        }
     }
 
     fn report(&self) -> AdaptReport {

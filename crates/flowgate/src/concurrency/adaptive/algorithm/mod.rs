@@ -46,11 +46,13 @@ pub trait Adapt: Send + 'static {
     /// Returns the limit after `window`, which ended at `now`.
     fn on_window(&mut self, now: Timestamp, window: &AdaptWindow) -> FineLimit;
 
-    /// Returns whether the current window only waits for older calls to end (default: it does not).
+    /// Returns how many outcomes the current window needs under `limit`, if `usual` is the number that the limiter needs
+    /// (default: that number).
     ///
-    /// Such a window ends with its time, however few calls end in it.
-    fn is_settling(&self) -> bool {
-        false
+    /// It is 1 for a window that only waits for older calls to end: it then ends with its time.
+    fn min_outcomes(&self, limit: FineLimit, usual: u64) -> u64 {
+        let _ = limit;
+        usual
     }
 
     /// Reports what the algorithm knows (default: nothing).
@@ -69,13 +71,22 @@ impl Adapt for Box<dyn Adapt> {
         (**self).on_window(now, window)
     }
 
-    fn is_settling(&self) -> bool {
-        (**self).is_settling()
+    fn min_outcomes(&self, limit: FineLimit, usual: u64) -> u64 {
+        (**self).min_outcomes(limit, usual)
     }
 
     fn report(&self) -> AdaptReport {
         (**self).report()
     }
+}
+
+/// A window of a slow start needs at most this number of outcomes for each permit. A small limit has few outcomes, and whether it
+/// can double is seen from few.
+const START_OUTCOMES_OF_PERMIT: u64 = 10;
+
+/// Returns how many outcomes a window of a slow start needs; see [`Adapt::min_outcomes`].
+fn start_outcomes(limit: FineLimit, usual: u64) -> u64 {
+    usual.min(u64::from(limit.permits()) * START_OUTCOMES_OF_PERMIT)
 }
 
 /// What an algorithm knows of a service, for metrics and debugging.
