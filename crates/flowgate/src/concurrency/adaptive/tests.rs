@@ -138,6 +138,29 @@ fn a_first_baseline_of_few_calls_is_corrected_by_the_next_windows() {
     assert_eq!(baseline_us(8, 100, 11_000), Some(9_818));
 }
 
+/// 400 workers: 512 calls take 1.28 times as long as 256.
+#[test]
+fn a_slow_start_does_not_double_a_limit_that_has_a_queue() {
+    let gradient = Gradient::builder().initial(FineLimit::whole(256)).build();
+    let mut gradient = gradient.expect("valid settings");
+    let mut after = |limit: FineLimit, calls, latency_us: u64| {
+        let window = AdaptWindow::new(limit, 50_000_000, calls, latency_us * 1_000);
+        gradient.on_window(Timestamp::ORIGIN, &window)
+    };
+    let mut limit = FineLimit::whole(256);
+    limit = after(limit, 1_200, 10_000);
+    limit = after(limit, 1_200, 10_000);
+    assert_eq!(limit, FineLimit::whole(512));
+    limit = after(limit, 2_000, 12_800);
+    limit = after(limit, 2_000, 12_800);
+    assert!(limit < FineLimit::whole(256), "{limit:?}");
+    for _ in 0..4 {
+        limit = after(limit, 1_200, 10_000);
+    }
+    let permits = limit.permits();
+    assert!((400..480).contains(&permits), "{permits}");
+}
+
 #[test]
 fn an_unused_limit_does_not_grow_and_without_the_guard_it_does() {
     let idle = |builder: AdaptiveLimitBuilder<Doubling>| {

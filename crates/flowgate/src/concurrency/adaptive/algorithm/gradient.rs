@@ -549,7 +549,10 @@ impl Gradient {
         };
         let jitter = self.jitter.below(TRIAL_JITTER) as u32;
         self.measure_again_after(every + jitter);
-        let clear_ns = scaled(self.target_ns(trial.before.limit), 5, 4);
+        // A queue that is clear: two standard errors of exponential latencies.
+        let error = 2 * ONE / calls.isqrt().max(1);
+        let target_ns = self.target_ns(trial.before.limit);
+        let clear_ns = scaled(target_ns, ONE + error.min(ONE / 4), ONE);
         self.is_slow_start &= trial.before.latency_ns <= clear_ns;
         if self.is_slow_start {
             // The baseline was too low, and the limit still is.
