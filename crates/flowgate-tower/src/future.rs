@@ -66,7 +66,7 @@ pin_project! {
     {
         // Apart, so that those who need not wait do not carry the room for it about.
         Waiting { waiting: Option<Box<Waiting<S, L, B>>> },
-        Serving { #[pin] future: S::Future, then: Then<L> },
+        Serving { #[pin] future: S::Future, then: Option<Then<L>> },
         Rejected { response: Option<Box<Response<Bytes>>> },
     }
 }
@@ -109,9 +109,8 @@ impl<L: Limits, B> Drop for Turn<L, B> {
     }
 }
 
-/// The next step when the response's head is available.
+/// The next step when the response's head is available, if there is one.
 pub(crate) enum Then<L: Limits> {
-    Nothing,
     FollowUp(Admitted<L>),
     Tell(Arc<Rules<L>>, Box<WouldReject>),
 }
@@ -192,11 +191,11 @@ where
 
 impl<L: Limits> Then<L> {
     #[inline]
-    pub(crate) fn of_passed(rules: &Arc<Rules<L>>, would_reject: Option<Box<WouldReject>>) -> Self {
-        match would_reject {
-            Some(would_reject) => Self::Tell(Arc::clone(rules), would_reject),
-            None => Self::Nothing,
-        }
+    pub(crate) fn of_passed(
+        rules: &Arc<Rules<L>>,
+        would_reject: Option<Box<WouldReject>>,
+    ) -> Option<Self> {
+        would_reject.map(|would_reject| Self::Tell(Arc::clone(rules), would_reject))
     }
 
     #[inline]
@@ -205,17 +204,17 @@ impl<L: Limits> Then<L> {
         key: L::Key,
         cost: Option<u64>,
         permit: Option<Permit>,
-    ) -> Self {
+    ) -> Option<Self> {
         if permit.is_none() && !rules.follows_up() {
-            return Self::Nothing;
+            return None;
         }
-        Self::FollowUp(Admitted {
+        Some(Self::FollowUp(Admitted {
             rules: Arc::clone(rules),
             key,
             cost,
             permit,
             is_settled: false,
-        })
+        }))
     }
 
     /// Settles with the service's answer, and puts in what there is to say of the limit. Not inlined, so that a
@@ -240,7 +239,6 @@ impl<L: Limits> Then<L> {
             }
         };
         match self {
-            Self::Nothing => {}
             Self::FollowUp(admitted) => {
                 admitted.settle(Outcome::Answered(ResponseHead::of(&response)));
                 let rules = &admitted.rules;
@@ -297,11 +295,11 @@ where
                 StageProjection::Serving { future, then } => {
                     let answer = ready!(future.poll(context));
                     return Poll::Ready(match then {
-                        Then::Nothing => match answer {
+                        None => match answer {
                             Ok(response) => Ok(response.map(|body| LimitBody::new(body, None))),
                             Err(error) => Err(error),
                         },
-                        then => then.follow_up(answer),
+                        Some(then) => then.follow_up(answer),
                     });
                 }
                 StageProjection::Rejected { response } => {

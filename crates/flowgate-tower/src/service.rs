@@ -105,11 +105,19 @@ where
             }
             Ruling::Reject(response) => return ResponseFuture::rejected(response),
         };
+        let Some(then) = then else {
+            // Such futures may hold whole responses. The compiler writes this one to where it stays if nothing has to be
+            // dropped should the call panic.
+            let future = self.inner.call(request);
+            let then = None;
+            return ResponseFuture {
+                stage: Stage::Serving { future, then },
+            };
+        };
         ResponseFuture {
-            // In the place where it stays: such futures may hold whole responses.
             stage: Stage::Serving {
                 future: self.inner.call(request),
-                then,
+                then: Some(then),
             },
         }
     }
