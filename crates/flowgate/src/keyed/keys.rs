@@ -542,7 +542,7 @@ impl<R: Rule, N: Names> Keys<R, N> {
 
     /// Calls `see` with what is known about the key at `who.place` and, if callers wait for it, its slot.
     ///
-    /// What is known is large. It is not returned, because moving it would cost as much as finding it.
+    /// [`Known`] is large. It is not returned, because moving it would cost as much as finding it.
     #[inline(always)]
     pub(crate) fn look<T>(
         &self,
