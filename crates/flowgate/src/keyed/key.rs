@@ -335,18 +335,20 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     /// Returns a consistent snapshot of the key; see [`Keyed::snapshot`].
     #[inline(always)]
     pub fn snapshot(&self) -> Snapshot {
-        let query = self.asked();
-        self.keyed.keys.look(&query, |known, waits| {
-            let limit = known.terms.most;
-            match waits.map(|slot| self.stand_back(slot, query.asked.now_ns, Some(limit))) {
-                Some(Err(denied)) => Snapshot {
-                    limit,
-                    remaining: 0,
-                    reset_after: denied.retry_after().unwrap_or(Duration::MAX),
-                },
-                _ => known.snapshot(),
-            }
-        })
+        let (query, keys) = (self.asked(), &self.keyed.keys);
+        let (seen, waits) = keys.look(&query, |known, waits| (known.snapshot(), waits));
+        let Some(slot) = waits else {
+            return seen;
+        };
+        match self.stand_back(slot, query.asked.now_ns, Some(seen.limit)) {
+            // What the waiters were granted is no longer there.
+            Ok(()) => keys.look(&query, |known, _| known.snapshot()),
+            Err(denied) => Snapshot {
+                remaining: 0,
+                reset_after: denied.retry_after().unwrap_or(Duration::MAX),
+                ..seen
+            },
+        }
     }
 
     /// Waits for one token in the key's queue; see [`Keyed::acquire`].
@@ -600,18 +602,24 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
         let quotas: Quotas = (*self.keyed.keys.force.quota()).into();
         let [first, second] = quotas.as_slice().try_into().ok()?;
         let query = self.asked();
-        let (states, waits) = self.keyed.keys.look(&query, |known, waits| {
-            let states = [known.quota_state(0, first), known.quota_state(1, second)];
-            (states, waits)
-        });
-        let Some(slot) = waits else {
-            return Some(states);
+        let states = || {
+            self.keyed.keys.look(&query, |known, waits| {
+                let states = [known.quota_state(0, first), known.quota_state(1, second)];
+                (states, waits)
+            })
         };
-        let wait = |units| match self.stand_back(slot, query.asked.now_ns, Some(units)) {
+        let (seen, waits) = states();
+        let Some(slot) = waits else {
+            return Some(seen);
+        };
+        let stand_back = |units| self.stand_back(slot, query.asked.now_ns, Some(units));
+        // Of nothing: this only grants the waiters what is no longer there then.
+        let _ = stand_back(0);
+        let wait = |units| match stand_back(units) {
             Ok(()) => None,
             Err(denied) => Some(denied.retry_after().unwrap_or(Duration::MAX)),
         };
-        Some(states.map(|state| state.behind_waiters(wait)))
+        Some(states().0.map(|state| state.behind_waiters(wait)))
     }
 
     fn refund(&self, n: u64) -> u64 {

@@ -153,8 +153,13 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
 
     /// Does the same as [`Limiter::quota_states`](crate::Limiter::quota_states), at this time.
     pub fn quota_states(self) -> Option<[QuotaState; 2]> {
+        let is_held = self.limiter.queue.is_held();
+        if is_held {
+            // Of nothing: this only grants the waiters what is no longer there then.
+            let _ = self.pass(Some(0));
+        }
         let states = self.limiter.engine.quota_states(self.now_ns)?;
-        if !self.limiter.queue.is_held() {
+        if !is_held {
             return Some(states);
         }
         Some(states.map(|state| {

@@ -745,6 +745,22 @@ fn c6_a_faster_quota_wakes_those_who_wait() {
     assert!(poll(wait.as_mut()).is_ready());
 }
 
+/// The grant takes the lock of the key's slot, which the snapshot must not hold.
+#[test]
+fn c6_a_snapshot_of_a_stored_key_serves_the_waiter_that_is_due() {
+    let clock = ManualClock::new();
+    let limits = buckets("1/s burst 1", &clock)
+        .exact::<str>()
+        .capacity(100)
+        .unwrap();
+    limits.try_acquire("a").unwrap();
+    let mut wait = pin!(limits.acquire("a"));
+    assert!(poll(wait.as_mut()).is_pending());
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(limits.snapshot("a").remaining, 0);
+    assert!(poll(wait.as_mut()).is_ready());
+}
+
 #[test]
 fn what_cannot_be_made_is_refused_with_its_reason() {
     let buckets = || Keyed::token_bucket("10/s".parse().unwrap());

@@ -133,3 +133,31 @@ fn c2_behind_waiters_nothing_is_left_of_either_quota() {
     let two_seconds = Some(Duration::from_secs(2));
     assert_eq!(states.map(|state| state.next_after), [two_seconds; 2]);
 }
+
+/// Whoever asks how a limit stands grants the waiter that is due, and does not count its token.
+#[test]
+fn c1_c6_what_a_waiter_is_granted_meanwhile_is_not_left() {
+    let time = ManualClock::new();
+    let quotas = || "1/s burst 1; 1000/day".parse().expect("two quotas");
+    let limiter = DualTokenBucket::builder(quotas())
+        .clock(&time)
+        .build()
+        .expect("a bucket");
+    let users = Keyed::dual_token_bucket(quotas())
+        .clock(&time)
+        .capacity(10)
+        .expect("a table");
+    let ann = users.key("ann");
+    let limiters: [&dyn Limiter; 2] = [&limiter, &ann];
+    for limiter in limiters {
+        limiter.try_acquire().expect("it is full");
+        let waits = Task::start(flowgate::Acquire::new(limiter));
+        // A table rounds times up.
+        time.advance(Duration::from_millis(1_100));
+        let states = limiter.quota_states().expect("two quotas");
+        let left = states.map(|state| state.snapshot.remaining);
+        assert_eq!(left, [0, 998], "{limiter:?}");
+        assert_eq!(limiter.snapshot().remaining, 0);
+        drop(waits);
+    }
+}
