@@ -335,18 +335,24 @@ impl<'a, A: KeyedAlgorithm, N: KeyNames> KeyLimiter<'a, A, N> {
     /// Returns a consistent snapshot of the key; see [`Keyed::snapshot`].
     #[inline(always)]
     pub fn snapshot(&self) -> Snapshot {
-        let (query, keys) = (self.asked(), &self.keyed.keys);
-        let (seen, waits) = keys.look(&query, |known, waits| (known.snapshot(), waits));
-        let Some(slot) = waits else {
-            return seen;
-        };
-        match self.stand_back(slot, query.asked.now_ns, Some(seen.limit)) {
+        let query = self.asked();
+        self.keyed.keys.look(&query, |known, waits| match waits {
+            None => known.snapshot(),
+            Some(slot) => self.snapshot_behind(&query, slot, known.terms.most),
+        })
+    }
+
+    /// Returns a snapshot of the key behind its waiters, which have the queue in `slot`.
+    #[cold]
+    #[inline(never)]
+    fn snapshot_behind(&self, query: &Query<'_, N>, slot: usize, limit: u64) -> Snapshot {
+        match self.stand_back(slot, query.asked.now_ns, Some(limit)) {
             // What the waiters were granted is no longer there.
-            Ok(()) => keys.look(&query, |known, _| known.snapshot()),
+            Ok(()) => self.keyed.keys.look(query, |known, _| known.snapshot()),
             Err(denied) => Snapshot {
+                limit,
                 remaining: 0,
                 reset_after: denied.retry_after().unwrap_or(Duration::MAX),
-                ..seen
             },
         }
     }
