@@ -108,9 +108,9 @@ fn close_to_oracle(least_goodput: f64) -> [Target; 2] {
 }
 
 pub const EXPONENTIAL: &str = "exponential 10ms";
-const LOGNORMAL: &str = "lognormal 10ms 1";
-const BIMODAL: &str = "bimodal 5ms 50ms 11.1%";
-const CONSTANT: &str = "10ms";
+pub const LOGNORMAL: &str = "lognormal 10ms 1";
+pub const BIMODAL: &str = "bimodal 5ms 50ms 11.1%";
+pub const CONSTANT: &str = "10ms";
 
 /// All scenarios, each with these numbers of workers.
 pub fn all(sizes: &[u32]) -> Vec<Scenario> {
