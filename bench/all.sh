@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that COMPARE.md quotes, in one command: tables as they come, and in bench/out/ the same as text, JSON and a chart
-# for each group. bench/all.sh takes 45 minutes, bench/all.sh --quick some two minutes (to see that it runs; not to be
+# for each group. bench/all.sh takes an hour, bench/all.sh --quick some two minutes (to see that it runs; not to be
 # quoted); with names of groups, bench/all.sh keyed tower, only these.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -108,10 +108,11 @@ where
         let Some(then) = then else {
             // Such futures may hold whole responses. The compiler writes this one to where it stays if nothing has to be
             // dropped should the call panic.
-            let future = self.inner.call(request);
-            let then = None;
             return ResponseFuture {
-                stage: Stage::Serving { future, then },
+                stage: Stage::Serving {
+                    future: self.inner.call(request),
+                    then: None,
+                },
             };
         };
         ResponseFuture {

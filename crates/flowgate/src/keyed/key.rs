@@ -618,14 +618,10 @@ impl<A: KeyedAlgorithm, N: KeyNames> Limiter for KeyLimiter<'_, A, N> {
         let Some(slot) = waits else {
             return Some(seen);
         };
-        let stand_back = |units| self.stand_back(slot, query.asked.now_ns, Some(units));
+        let pass = |units| self.stand_back(slot, query.asked.now_ns, Some(units));
         // Of nothing: this only grants the waiters what is no longer there then.
-        let _ = stand_back(0);
-        let wait = |units| match stand_back(units) {
-            Ok(()) => None,
-            Err(denied) => Some(denied.retry_after().unwrap_or(Duration::MAX)),
-        };
-        Some(states().0.map(|state| state.behind_waiters(wait)))
+        let _ = pass(0);
+        Some(states().0.map(|state| state.behind_waiters(pass)))
     }
 
     fn refund(&self, n: u64) -> u64 {

@@ -153,22 +153,14 @@ impl<'a, E: Engine, T: TimeSource> At<'a, RateLimiter<E>, T> {
 
     /// Does the same as [`Limiter::quota_states`](crate::Limiter::quota_states), at this time.
     pub fn quota_states(self) -> Option<[QuotaState; 2]> {
-        let is_held = self.limiter.queue.is_held();
-        if is_held {
-            // Of nothing: this only grants the waiters what is no longer there then.
-            let _ = self.pass(Some(0));
+        let states = || self.limiter.engine.quota_states(self.now_ns);
+        if !self.limiter.queue.is_held() {
+            return states();
         }
-        let states = self.limiter.engine.quota_states(self.now_ns)?;
-        if !is_held {
-            return Some(states);
-        }
-        Some(states.map(|state| {
-            let pass = |units| match self.pass(Some(units)) {
-                Ok(()) => None,
-                Err(denied) => Some(denied.retry_after().unwrap_or(Duration::MAX)),
-            };
-            state.behind_waiters(pass)
-        }))
+        let pass = |units| self.pass(Some(units));
+        // Of nothing: this only grants the waiters what is no longer there then.
+        let _ = pass(0);
+        Some(states()?.map(|state| state.behind_waiters(pass)))
     }
 
     /// Takes `n` units for work that has already been done.

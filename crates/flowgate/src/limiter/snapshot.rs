@@ -1,6 +1,7 @@
 //! A consistent snapshot of a limiter: its limit, and how much of it is left.
 
 use crate::quota::Quota;
+use crate::verdict::Verdict;
 use core::time::Duration;
 
 /// A limiter's state at one instant, with the values of a `RateLimit` header.
@@ -81,8 +82,12 @@ impl QuotaState {
         }
     }
 
-    /// The same for a new caller. `wait` returns how long `n` units take behind the waiters, or `None` if there are none.
-    pub(crate) fn behind_waiters(mut self, wait: impl Fn(u64) -> Option<Duration>) -> Self {
+    /// The same for a new caller, whom `pass` refuses `n` units if there are waiters ahead of it.
+    pub(crate) fn behind_waiters(mut self, pass: impl Fn(u64) -> Verdict) -> Self {
+        let wait = |n| {
+            let denied = pass(n).err()?;
+            Some(denied.retry_after().unwrap_or(Duration::MAX))
+        };
         let limit = self.snapshot.limit;
         if let Some(wait_for_one) = wait(self.quota.scale().min(limit)) {
             self.snapshot.remaining = 0;

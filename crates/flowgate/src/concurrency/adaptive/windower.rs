@@ -58,7 +58,6 @@ impl<A: Adapt + ?Sized> Windower<A> {
     pub(super) fn min_outcomes(&self) -> u64 {
         self.algorithm
             .min_outcomes(self.limit, self.pace.min_outcomes)
-            .max(1)
     }
 
     /// Closes the window, and returns when the next one may end.

@@ -1,8 +1,8 @@
 //! Keys that are many, change their quota, wait, move to another process, and are alike.
 
 use flowgate::{
-    Clock, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, LeakyBucket, ManualClock,
-    Quota, Source, Timestamp, TokenBucket, WhenFull,
+    Clock, Exact, Keyed, KeyedAlgorithm, KeyedBuilder, KeyedConcurrencyLimit, LeakyBucket,
+    ManualClock, Quota, Source, Timestamp, TokenBucket, WhenFull,
 };
 use std::collections::HashMap;
 use std::future::Future;
@@ -730,14 +730,17 @@ fn c5_c6_a_wait_that_is_dropped_leaves_no_trace() {
     assert!(limits.try_acquire("a").is_ok() && limits.try_acquire("b").is_ok());
 }
 
+/// A table that stores its keys, in which "a" has used up `quota`.
+fn used_up(quota: &str, clock: &ManualClock) -> Keyed<TokenBucket, Exact<str>> {
+    let limits = buckets(quota, clock).exact().capacity(100).unwrap();
+    limits.try_acquire("a").unwrap();
+    limits
+}
+
 #[test]
 fn c6_a_faster_quota_wakes_those_who_wait() {
     let clock = ManualClock::new();
-    let limits = buckets("1/h burst 1", &clock)
-        .exact::<str>()
-        .capacity(100)
-        .unwrap();
-    limits.try_acquire("a").unwrap();
+    let limits = used_up("1/h burst 1", &clock);
     let mut wait = pin!(limits.acquire("a"));
     assert!(poll(wait.as_mut()).is_pending());
     limits.set_quota("1/s burst 1".parse().unwrap()).unwrap();
@@ -749,11 +752,7 @@ fn c6_a_faster_quota_wakes_those_who_wait() {
 #[test]
 fn c6_a_snapshot_of_a_stored_key_serves_the_waiter_that_is_due() {
     let clock = ManualClock::new();
-    let limits = buckets("1/s burst 1", &clock)
-        .exact::<str>()
-        .capacity(100)
-        .unwrap();
-    limits.try_acquire("a").unwrap();
+    let limits = used_up("1/s burst 1", &clock);
     let mut wait = pin!(limits.acquire("a"));
     assert!(poll(wait.as_mut()).is_pending());
     clock.advance(Duration::from_secs(1));
