@@ -18,7 +18,9 @@ use crate::keys::{Key, Kind};
 use crate::ours::{self, Ours, Policy};
 use crate::process::{self, Alone, Job, Resident, Task};
 use crate::shared::outcome::Verdict;
-use crate::subject::{FLOWGATE, FLOWGATE_EACH, Limit, Limits, NOBODY, Subject, is_chosen};
+use crate::subject::{
+    FLOWGATE, FLOWGATE_EACH, FLOWGATE_SMALL_PAGES, Limit, Limits, NOBODY, Subject, is_chosen,
+};
 
 /// Minimum time of a long call.
 const LONG: Duration = Duration::from_micros(50);
@@ -257,7 +259,8 @@ pub fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Row>, String> {
 /// Those that can be flooded: `u64` keys, and ours with every policy.
 pub fn subjects() -> Vec<Subject<u64>> {
     let mut subjects = u64::subjects();
-    subjects.retain(|subject| ![NOBODY, FLOWGATE, FLOWGATE_EACH].contains(&subject.name));
+    let left_out = [NOBODY, FLOWGATE, FLOWGATE_EACH, FLOWGATE_SMALL_PAGES];
+    subjects.retain(|subject| !left_out.contains(&subject.name));
     subjects.extend([
         Subject::of::<Ours<ours::Evict>>(ours::Evict::NAME),
         Subject::of::<Ours<ours::Deny>>(ours::Deny::NAME),

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::keys::{Key, Kind};
 use crate::process::{Alone, Job, Resident, Task};
 use crate::shared::outcome::Verdict;
-use crate::subject::{FLOWGATE, FLOWGATE_EACH, Limit, Limits, NOBODY, is_chosen};
+use crate::subject::{
+    FLOWGATE, FLOWGATE_EACH, FLOWGATE_SMALL_PAGES, Limit, Limits, NOBODY, is_chosen,
+};
 
 /// A hash map that doubles stands worst just above a power of two, and best just below one.
 const COUNTS: [usize; 2] = [1_000_000, 1_800_000];
@@ -100,7 +102,8 @@ pub fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Row>, String> {
 fn measure_with<K: Key>(count: usize, only: Option<&str>) -> Result<Vec<Row>, String> {
     let mut subjects = K::subjects();
     subjects.retain(|subject| {
-        ![NOBODY, FLOWGATE_EACH].contains(&subject.name) && is_chosen(subject.name, only)
+        ![NOBODY, FLOWGATE_EACH, FLOWGATE_SMALL_PAGES].contains(&subject.name)
+            && is_chosen(subject.name, only)
     });
     let rows = subjects.iter().map(|subject| {
         let job = Job {

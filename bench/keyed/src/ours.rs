@@ -149,3 +149,21 @@ macro_rules! each {
 
 each!(u64, u64::clone);
 each!(String, String::as_str);
+
+/// The same table in a process that gets no huge pages from here on.
+pub struct SmallPages(Ours<Evict>);
+
+impl<K> Limits<K> for SmallPages
+where
+    Ours<Evict>: Limits<K>,
+{
+    fn build(limit: Limit, capacity: usize) -> Self {
+        nix::sys::prctl::set_thp_disable(true).expect("Linux has had this since 3.15");
+        SmallPages(Ours::of(limit, capacity))
+    }
+
+    #[inline]
+    fn admit(&self, key: &K) -> bool {
+        self.0.admit(key)
+    }
+}

@@ -13,7 +13,9 @@ use throttlecrab::{AdaptiveStore, PeriodicStore, Store};
 
 use crate::keys::Key;
 use crate::ours::{self, Ours};
-use crate::subject::{FLOWGATE, FLOWGATE_EACH, GOVERNOR, Limit, Limits, NOBODY, Subject};
+use crate::subject::{
+    FLOWGATE, FLOWGATE_EACH, FLOWGATE_SMALL_PAGES, GOVERNOR, Limit, Limits, NOBODY, Subject,
+};
 
 /// With `u64` keys. (throttlecrab takes only strings.)
 pub fn with_u64() -> Vec<Subject<u64>> {
@@ -46,6 +48,7 @@ where
         Subject::of::<GovernorHashMap<K>>("governor 0.10.4 hashmap"),
         Subject::of::<Ours<ours::Evict>>(FLOWGATE),
         Subject::of::<ours::Each>(FLOWGATE_EACH),
+        Subject::of::<ours::SmallPages>(FLOWGATE_SMALL_PAGES),
         Subject::of::<Gcra<K>>("gcra 0.6.0"),
     ]
 }

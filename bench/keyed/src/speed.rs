@@ -23,7 +23,8 @@ use crate::shared::harness::{self, Plan, Samples};
 use crate::shared::outcome::Verdict;
 use crate::shared::spread::Spread;
 use crate::subject::{
-    FLOWGATE, FLOWGATE_EACH, GOVERNOR, Limit, Limits, NOBODY, Subject, is_chosen,
+    FLOWGATE, FLOWGATE_EACH, FLOWGATE_SMALL_PAGES, GOVERNOR, Limit, Limits, NOBODY, Subject,
+    is_chosen,
 };
 
 /// How far the admitted share may be from what the traffic's title says.
@@ -166,6 +167,8 @@ impl Row {
 struct Extent {
     few: usize,
     many: usize,
+    /// With the traffic of the goals only, of ours and the baseline.
+    very_many: usize,
     together: [Plan; 2],
     alone: [Plan; 2],
 }
@@ -181,6 +184,7 @@ impl Extent {
             Extent {
                 few: 1_000,
                 many: 20_000,
+                very_many: 200_000,
                 together: [plan(1, 3, 1), plan(2, 3, 1)],
                 alone: [plan(1, 3, 2), plan(2, 3, 2)],
             }
@@ -188,6 +192,7 @@ impl Extent {
             Extent {
                 few: 1_000,
                 many: 1_000_000,
+                very_many: 10_000_000,
                 together: [plan(1, 15, 10), plan(2, 9, 20)],
                 alone: [plan(1, 15, 40), plan(2, 9, 40)],
             }
@@ -248,10 +253,15 @@ pub fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Row>, String> {
             together.join().map_err(|_| "a comparison panicked")?;
         rows
     })?;
+    let is_chosen = |subject: &str| is_chosen(subject, only);
     for situation in extent.alone() {
-        rows.extend(alone::<u64>(situation, &extent.alone, only)?);
-        rows.extend(alone::<String>(situation, &extent.alone, only)?);
+        rows.extend(alone::<u64>(situation, &extent.alone, is_chosen)?);
+        rows.extend(alone::<String>(situation, &extent.alone, is_chosen)?);
     }
+    let very_many = extent.situation(extent.very_many, Order::Uniform, Traffic::Drain);
+    let some = [GOVERNOR, FLOWGATE, FLOWGATE_EACH, FLOWGATE_SMALL_PAGES];
+    let is_one = |subject: &str| some.contains(&subject) && is_chosen(subject);
+    rows.extend(alone::<u64>(very_many, &extent.alone, is_one)?);
     Ok(rows)
 }
 
@@ -268,7 +278,8 @@ fn together<K: Key>(
         situation.log_steps,
     ));
     let mut subjects = K::subjects();
-    subjects.retain(|subject| is_chosen(subject.name, only));
+    subjects
+        .retain(|subject| subject.name != FLOWGATE_SMALL_PAGES && is_chosen(subject.name, only));
     let case = |subject: &Subject<K>| (subject.case)(subject.name, walk.clone(), situation.traffic);
     let cases: Vec<Case> = subjects.iter().map(case).collect();
     let names: Vec<_> = cases.iter().map(|case| case.subject).collect();
@@ -291,10 +302,10 @@ fn together<K: Key>(
 fn alone<K: Key>(
     situation: Situation,
     plans: &[Plan],
-    only: Option<&str>,
+    is_chosen: impl Fn(&str) -> bool,
 ) -> Result<Vec<Row>, String> {
     let mut subjects = K::subjects();
-    subjects.retain(|subject| is_chosen(subject.name, only));
+    subjects.retain(|subject| is_chosen(subject.name));
     let names: Vec<_> = subjects.iter().map(|subject| subject.name).collect();
     let start = |name: &&str| {
         Alone::start(&process::Job {

@@ -70,6 +70,9 @@ pub const FLOWGATE: &str = "flowgate";
 /// The same, with many keys in one call.
 pub const FLOWGATE_EACH: &str = "flowgate, 256 keys in one call";
 
+/// The same in a process that gets no huge pages, with very many keys only.
+pub const FLOWGATE_SMALL_PAGES: &str = "flowgate, in small pages";
+
 /// The loop and the key, and no limiter.
 pub const NOBODY: &str = "nobody: reads the key";
 

@@ -99,6 +99,7 @@
 //! |---|---|---|
 //! | `std` | yes | system clock, blocking waits, `std::error::Error` |
 //! | `tsc` | yes | time stamp counter as clock, where the kernel trusts it |
+//! | `huge-pages` | yes | on Linux, [huge pages](Keyed::is_huge_page_advised) for large tables of keys |
 //! | `serde` | no | (de)serialization of quotas, configurations and limiter states, as text |
 //! | `futures` | no | `Stream` for [`Ticks`], and `StreamExt::rate_limited` |
 //! | `futures-io` | no | [`Throttled`] for the I/O traits of futures, smol and async-std |
@@ -126,7 +127,7 @@
 //!
 //! [`guide::guarantees`] defines what every limiter guarantees. The [glossary](guide::glossary) defines the terms.
 #![cfg_attr(not(feature = "std"), no_std)]
-#![cfg_attr(not(feature = "tsc"), forbid(unsafe_code))]
+#![cfg_attr(not(any(feature = "tsc", feature = "huge-pages")), forbid(unsafe_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(docsrs, doc(auto_cfg(hide(flowgate_loom, flowgate_shuttle))))]
 // Pages that always exist name items that only `std` has. With `std`, each link is checked.

@@ -10,6 +10,8 @@ mod each;
 mod entry;
 mod error;
 mod export;
+#[cfg(all(feature = "huge-pages", target_os = "linux"))]
+mod huge_pages;
 mod inspect;
 mod key;
 mod keys;
@@ -727,6 +729,27 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
     /// If the limiter [stores keys](KeyedBuilder::exact), a decision takes the lock of the key's entry.
     pub fn is_lock_free(&self) -> bool {
         !N::KEEPS && crate::primitive::AtomicU128::is_lock_free()
+    }
+
+    /// Returns whether the operating system accepted the advice to hold the table in huge pages.
+    ///
+    /// Decisions for random keys of a large table then take less time: 0.9 × with a million keys, 0.7 × with ten million. The table
+    /// takes the same memory.
+    ///
+    /// The advice is given on Linux with the feature `huge-pages` (default), for tables of 4 MiB or more (about 200,000 keys). It is
+    /// not an order: `AnonHugePages` in `/proc/self/smaps` says how many bytes are in huge pages. Linux takes no advice if
+    /// `/sys/kernel/mm/transparent_hugepage/enabled` is `never`.
+    ///
+    /// ```
+    /// # use flowgate::Keyed;
+    /// let limits = Keyed::token_bucket("10/h".parse()?).capacity(1_000_000)?;
+    /// if !limits.is_huge_page_advised() {
+    ///     eprintln!("the table is in small pages");
+    /// }
+    /// # Ok::<(), flowgate::KeyedError>(())
+    /// ```
+    pub fn is_huge_page_advised(&self) -> bool {
+        self.keys.table.huge_pages
     }
 
     /// Returns the quota of keys without a per-key quota.

@@ -34,7 +34,7 @@ pub(crate) struct Sketch {
 impl Sketch {
     /// Creates a sketch of `cells` cells, at most 2³². With 0 cells, it remembers nothing.
     pub(crate) fn new(cells: usize) -> Result<Self, TryReserveError> {
-        let cells = filled(cells, || AtomicU64::new(0))?;
+        let (cells, _) = filled(cells, || AtomicU64::new(0))?;
         Ok(Self { cells })
     }
 

@@ -38,6 +38,8 @@
 //! | `exchanged_ns` | decisions at a time that is not settled | a thread that changes a key's terms | raised before that |
 
 use super::entry::{Entry, FINGERPRINT_SHIFT, Place, Seed, TICK_BITS, TICKS_PER_NS};
+#[cfg(all(feature = "huge-pages", target_os = "linux"))]
+use super::huge_pages;
 use crate::primitive::{AtomicU64, AtomicU128, Lock, LockGuard, Ordering};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -63,6 +65,8 @@ const MOST_LOCKS: usize = 256;
 
 pub(crate) struct Table<N: Names> {
     lines: Box<[Line]>,
+    /// Whether the operating system was asked to hold the lines in huge pages, and accepted.
+    pub(crate) huge_pages: bool,
     pub(crate) seed: Seed,
     /// The stored keys, by slot. A thread that changes a slot, or decides by it, holds its lock.
     names: Box<[Lock<Option<N::Owned>>]>,
@@ -135,10 +139,12 @@ impl<N: Names> Table<N> {
             lock: Lock::new(()),
             exchanged_ns: AtomicU64::new(0),
         });
+        let (lines, huge_pages) = filled(lines, line)?;
         Ok(Self {
-            lines: filled(lines, line)?,
+            lines,
+            huge_pages,
             seed,
-            names: filled(names, || Lock::new(None))?,
+            names: filled(names, || Lock::new(None))?.0,
             locks: locks.collect(),
             forgotten_ns: AtomicU64::new(0),
             own_forgotten_ns: AtomicU64::new(0),
@@ -398,12 +404,21 @@ pub trait Named<N: Names> {
     fn key(&self) -> &N::Key;
 }
 
-/// Returns `n` values that `make` creates, if there is memory for them.
-pub(super) fn filled<T>(n: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, TryReserveError> {
+/// Returns `n` values that `make` creates, if there is memory for them, and whether the operating system accepted the advice to hold
+/// them in huge pages.
+pub(super) fn filled<T>(
+    n: usize,
+    make: impl FnMut() -> T,
+) -> Result<(Box<[T]>, bool), TryReserveError> {
     let mut all = Vec::new();
     all.try_reserve_exact(n)?;
+    // Before the values are written: the kernel then gives huge pages at the first write to each.
+    #[cfg(all(feature = "huge-pages", target_os = "linux"))]
+    let huge_pages = huge_pages::advise(all.spare_capacity_mut());
+    #[cfg(not(all(feature = "huge-pages", target_os = "linux")))]
+    let huge_pages = false;
     all.resize_with(n, make);
-    Ok(all.into_boxed_slice())
+    Ok((all.into_boxed_slice(), huge_pages))
 }
 
 fn whole_ns(at: u128) -> u64 {

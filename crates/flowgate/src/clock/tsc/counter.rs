@@ -1,4 +1,4 @@
-//! The processor's time stamp counter: the only unsafe code in this crate.
+//! The processor's time stamp counter. Besides the advice for huge pages, this is the only unsafe code in this crate.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
