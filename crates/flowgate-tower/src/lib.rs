@@ -93,8 +93,8 @@
 //!   has no body; its permit is returned when the upgrade is answered.
 //! - **Header fields are accurate.** The layer takes a snapshot of the limit when it sends the response's head, and writes
 //!   it into the fields. Remaining tokens are rounded down, and times are rounded up.
-//! - **Memory is bounded.** A table allocates its memory when it is built: 24 bytes per key for [`Keyed`](flowgate::Keyed),
-//!   including what it needs when it is full, and 64 bytes for [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit).
+//! - **Memory is bounded.** A table allocates its memory when it is built: 24 bytes per key for [`Keyed`](flowgate::Keyed) (35 in
+//!   small tables), including what it needs when it is full, and 64 bytes for [`KeyedConcurrencyLimit`](flowgate::KeyedConcurrencyLimit).
 //!   Unless you choose `exact`, the table does not store the keys themselves. A header value over 1024 bytes is not a key.
 //!   Waiters take additional memory, and their number is bounded.
 //! - **Bad input never panics.** The request is rejected or shares a limit ([`Missing`]).

@@ -326,8 +326,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> KeyedBuilder<A, N> {
 
     /// Builds the limiter for `keys` active keys.
     ///
-    /// It allocates all memory that the keys will ever need: 24 bytes for each key, and some kilobytes. An entry has 16 of the 24
-    /// bytes. The others are for spare entries and, with [`WhenFull::Evict`], the sketch.
+    /// It allocates all memory that the keys will ever need: 24 bytes for each key, up to 11 more for each of the first 16,384, and
+    /// some kilobytes. An entry has 16 bytes. The others are for spare entries and, with [`WhenFull::Evict`], the sketch.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ fn rejected(why: &'static str) -> KeyedError {
     KeyedError(Reason::Export(why))
 }
 
-const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed3");
+const MAGIC: u64 = u64::from_le_bytes(*b"fgkeyed4");
 
 /// The content of an export, read back; see [`Keyed::export`].
 pub(super) struct Export<A> {

@@ -87,7 +87,7 @@ use core::fmt;
 ///
 /// # Memory
 ///
-/// The memory of the keys and of the shared limits, and 24 bytes for each key of their capacity.
+/// The memory of the keys ([`Keyed::bytes`]) and of the shared limits.
 pub struct KeyedGate<A: KeyedAlgorithm, N: KeyNames = Hashed>(Arc<Members<A, N>>);
 
 /// What a keyed gate and its waits share.
