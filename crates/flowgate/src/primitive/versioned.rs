@@ -128,11 +128,17 @@ impl<const N: usize, const SHIFT: u32> Versioned<N, SHIFT> {
     }
 
     /// Returns what `read` makes of the version with this tag, or `None` if that has been overwritten.
+    ///
+    /// The even version is tried first, whatever the tag is. The address of its words does not depend on the tag, so the processor
+    /// need not wait for the word that announces the generation before it computes with them.
     #[inline(always)]
-    pub(crate) fn read<T>(&self, tag: u64, read: impl FnOnce(&Version<N>) -> T) -> Option<T> {
-        let version = self.of(tag);
-        let value = read(version);
-        (version.tag() == tag).then_some(value)
+    pub(crate) fn read<T>(&self, tag: u64, read: impl Fn(&Version<N>) -> T) -> Option<T> {
+        let read = |version: &Version<N>| {
+            let value = read(version);
+            (version.tag() == tag).then_some(value)
+        };
+        let [even, odd] = &self.versions;
+        read(even).or_else(|| read(odd))
     }
 
     /// Returns the words of the version with this tag, or `None` if that has been overwritten.

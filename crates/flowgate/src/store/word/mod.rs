@@ -136,7 +136,7 @@ impl Terms {
     #[inline(always)]
     fn take<R: Rule>(&self, word: u64) -> Option<Result<u64, u64>> {
         let state = word & !Narrow::FLAGS;
-        R::take_narrow(state, self.now, self.cost, self.burst, self.ticks_per_ns)
+        R::take_plain(state, self.now, self.cost, self.burst, self.ticks_per_ns)
     }
 
     fn denied(&self, missing: u64) -> Denied {
@@ -330,6 +330,9 @@ impl<R: Rule> Word<R> {
         if Narrow::is_held(self.narrow.load(Ordering::Acquire)) {
             door()?;
         }
+        if let Some(verdict) = self.take_wide(now_ns, &units) {
+            return verdict;
+        }
         self.update(now_ns, |view| {
             let (n, most) = (units(&view.parameters), view.parameters.burst_units);
             if n > most {
@@ -340,6 +343,40 @@ impl<R: Rule> Word<R> {
                 Err(missing) => Step::Stay(Err(view.denied(missing))),
             }
         })
+    }
+
+    /// Decides in the wide layout by the first parameters. Returns `None` if these do not suffice, or if another thread came first.
+    #[inline(always)]
+    fn take_wide(&self, now_ns: u64, units: impl Fn(&Parameters) -> u64) -> Option<Verdict> {
+        if self.changes.get().is_some() || !self.first.is_wide() {
+            return None;
+        }
+        let parameters = self.first.parameters::<R>();
+        let (n, ticks_per_ns) = (units(&parameters), parameters.ticks_per_ns);
+        let word = self.wide.load(Ordering::Acquire);
+        if n > parameters.burst_units || !Wide::is_of(word, 0) {
+            return None;
+        }
+        let taken = R::take_plain(
+            Wide::state(word),
+            parameters.ticks_in(now_ns),
+            parameters.ticks(n),
+            parameters.burst_ticks(),
+            ticks_per_ns.into(),
+        );
+        match taken? {
+            Ok(state) => self
+                .wide
+                .compare_exchange_weak(
+                    word,
+                    Wide::pack(state, 0),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+                .then_some(Ok(())),
+            Err(missing) => Some(Err(Denied::later(missing, ticks_per_ns))),
+        }
     }
 
     /// Runs `step` on the state until its outcome can be committed; `step` may run several times.

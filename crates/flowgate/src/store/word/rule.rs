@@ -1,7 +1,7 @@
 //! How the word changes its state.
 
 use super::View;
-use crate::algorithm::{fixed_window, token_bucket};
+use crate::algorithm::{Ticks, fixed_window, token_bucket};
 use core::fmt::Debug;
 
 /// An algorithm whose state is one number of ticks.
@@ -9,15 +9,15 @@ pub(crate) trait Rule: Debug + 'static {
     /// Whether it counts in windows. Rules with windows have no debt and no interval; other rules have no windows.
     const HAS_WINDOWS: bool;
 
-    /// Decides on `cost` at `now`, in the 64-bit layout. Returns the new state, or how many ticks are missing. Returns `None`
-    /// if the parameters here do not suffice, and [`take`](Self::take) has to decide.
-    fn take_narrow(
-        state: u64,
-        now: u64,
-        cost: u64,
-        most: u64,
-        ticks_per_ns: u64,
-    ) -> Option<Result<u64, u64>>;
+    /// Decides on `cost` at `now` in either layout, for a limiter without intervals and changes. Returns the new state, or how many
+    /// ticks are missing. Returns `None` if the parameters here do not suffice, and [`take`](Self::take) has to decide.
+    fn take_plain<T: Ticks>(
+        state: T,
+        now: T,
+        cost: T,
+        most: T,
+        ticks_per_ns: T,
+    ) -> Option<Result<T, T>>;
 
     /// Decides on `cost`, which is at most what could ever be granted.
     fn take(view: &View<'_>, cost: u128) -> Result<u128, u128>;
@@ -35,7 +35,7 @@ impl Rule for TokenBucket {
     const HAS_WINDOWS: bool = false;
 
     #[inline(always)]
-    fn take_narrow(tat: u64, now: u64, cost: u64, burst: u64, _: u64) -> Option<Result<u64, u64>> {
+    fn take_plain<T: Ticks>(tat: T, now: T, cost: T, burst: T, _: T) -> Option<Result<T, T>> {
         Some(token_bucket::take(tat, now, cost, burst))
     }
 
@@ -60,13 +60,13 @@ impl Rule for FixedWindow {
     const HAS_WINDOWS: bool = true;
 
     #[inline(always)]
-    fn take_narrow(
-        state: u64,
-        now: u64,
-        cost: u64,
-        limit: u64,
-        ticks_per_ns: u64,
-    ) -> Option<Result<u64, u64>> {
+    fn take_plain<T: Ticks>(
+        state: T,
+        now: T,
+        cost: T,
+        limit: T,
+        ticks_per_ns: T,
+    ) -> Option<Result<T, T>> {
         fixed_window::is_open(state, now, ticks_per_ns)
             .then(|| fixed_window::take(state, now, cost, limit, ticks_per_ns))
     }
