@@ -94,7 +94,7 @@ const LISTS: [List; 6] = [
     List {
         name: "throughput",
         numbers: ["/per_second/p10", "/per_second/p50", "/per_second/p90"],
-        situation: &[],
+        situation: &["/protocol"],
         only: &[],
         unit: Some("requests a second"),
     },

@@ -24,15 +24,17 @@ pub enum Program {
     Oha,
     Hey,
     Wrk,
+    H2load,
     Nginx,
 }
 
 impl Program {
-    const ALL: [Program; 5] = [
+    const ALL: [Program; 6] = [
         Program::Flowgate,
         Program::Oha,
         Program::Hey,
         Program::Wrk,
+        Program::H2load,
         Program::Nginx,
     ];
 
@@ -42,6 +44,7 @@ impl Program {
             Program::Oha => "oha",
             Program::Hey => "hey",
             Program::Wrk => "wrk",
+            Program::H2load => "h2load",
             Program::Nginx => "nginx",
         }
     }
@@ -50,7 +53,7 @@ impl Program {
     fn ask_version(self, path: &Path) -> Command {
         let mut command = Command::new(path);
         match self {
-            Program::Flowgate | Program::Oha => command.arg("--version"),
+            Program::Flowgate | Program::Oha | Program::H2load => command.arg("--version"),
             Program::Wrk | Program::Nginx => command.arg("-v"),
             Program::Hey => {
                 command = Command::new("dpkg-query");

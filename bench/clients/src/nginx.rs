@@ -20,6 +20,7 @@ pub struct Nginx {
     process: Running,
     directory: Directory,
     port: u16,
+    http2_port: u16,
 }
 
 /// What it is to do.
@@ -38,7 +39,7 @@ impl Nginx {
     /// A message if it cannot be started, or does not listen.
     pub fn start(program: &Path, setting: &Setting) -> Result<Nginx, String> {
         let directory = Directory::new()?;
-        let port = free_port()?;
+        let (port, http2_port) = (free_port()?, free_port()?);
         let Setting {
             workers,
             http,
@@ -62,6 +63,10 @@ impl Nginx {
                      location / {{ {location} }}
                      location = /status {{ stub_status; access_log off; }}
                  }}
+                 server {{
+                     listen 127.0.0.1:{http2_port} reuseport http2;
+                     location / {{ {location} }}
+                 }}
              }}"
         );
         let file = directory.path().join("nginx.conf");
@@ -73,6 +78,7 @@ impl Nginx {
             process,
             directory,
             port,
+            http2_port,
         };
         nginx.wait_until_it_listens()?;
         Ok(nginx)
@@ -80,6 +86,11 @@ impl Nginx {
 
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    /// Where it takes HTTP/2 with prior knowledge, and nothing else.
+    pub fn http2_url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.http2_port)
     }
 
     /// Returns nginx's own count of requests, including this one.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::flowgate::{Clock, Quota, TokenBucket};
 
-use super::{Case, FLOWGATE, Limit, Traffic};
+use super::{Case, FLOWGATE, Limit, Traffic, WIDE};
 
 pub fn cases(limit: Limit) -> Vec<Case> {
     let quota = Quota::new(u64::from(limit.count), limit.period)
@@ -19,7 +19,7 @@ pub fn cases(limit: Limit) -> Vec<Case> {
             over(quota, Clock::os()),
         ),
     ];
-    cases.extend(wide(limit.traffic).map(|bucket| case("flowgate, wide", limit.traffic, bucket)));
+    cases.extend(wide(limit.traffic).map(|bucket| case(WIDE, limit.traffic, bucket)));
     cases
 }
 

@@ -27,6 +27,9 @@ pub const GOVERNOR: &str = "governor 0.10.4";
 /// The subject that the goals are about: `flowgate::TokenBucket` as a user gets it.
 pub const FLOWGATE: &str = "flowgate";
 
+/// The same with a quota that takes 128 bits.
+pub const WIDE: &str = "flowgate, wide";
+
 /// What a limiter is asked while it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -9,7 +9,15 @@ use crate::shared::spread::Spread;
 use crate::subject::{BARE, FLOWGATE, GOVERNOR, Situation};
 
 /// The most that the overhead may be of tower_governor's.
-const MOST: f64 = 0.5;
+fn most(situation: Situation) -> f64 {
+    match situation {
+        Situation { admits: false, .. } => 0.5,
+        Situation {
+            has_fields: true, ..
+        } => 0.7,
+        Situation { .. } => 0.9,
+    }
+}
 
 /// How far the admitted share may be from what the situation says.
 const SHARE_TOLERANCE: f64 = 0.001;
@@ -136,9 +144,9 @@ pub fn verdicts(rows: &[Row]) -> Vec<Verdict> {
             .filter(|row| [BARE, GOVERNOR, FLOWGATE].contains(&row.subject))
             .all(Row::is_as_titled);
         let ratio = ours.ratio.filter(|_| is_valid).map(|ratio| ratio.p50);
-        let title = ours.situation.title();
-        let goal = format!("at most {MOST:.2} x what {GOVERNOR} adds; {title}");
-        Verdict::at_most(goal, ratio, MOST, " x")
+        let (title, most) = (ours.situation.title(), most(ours.situation));
+        let goal = format!("at most {most:.2} x what {GOVERNOR} adds; {title}");
+        Verdict::at_most(goal, ratio, most, " x")
     };
     ours.map(verdict).collect()
 }
