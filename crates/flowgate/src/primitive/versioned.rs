@@ -130,7 +130,8 @@ impl<const N: usize, const SHIFT: u32> Versioned<N, SHIFT> {
     /// Returns what `read` makes of the version with this tag, or `None` if that has been overwritten.
     ///
     /// The even version is tried first, whatever the tag is. The address of its words does not depend on the tag, so the processor
-    /// need not wait for the word that announces the generation before it computes with them.
+    /// need not wait for the word that announces the generation before it computes with them. `read` must not panic on words of
+    /// another generation, or of several.
     #[inline(always)]
     pub(crate) fn read<T>(&self, tag: u64, read: impl Fn(&Version<N>) -> T) -> Option<T> {
         let read = |version: &Version<N>| {
