@@ -104,8 +104,17 @@ impl State {
     /// Pours in `n ≤ capacity` units if they fit; none if they do not.
     #[inline(always)]
     pub(crate) fn take(self, now_ns: u64, n: u64, bucket: &Bucket) -> Option<Self> {
+        let poured = n << bucket.unit_shift;
+        // Most refusals are certain before it is known what exactly is left.
+        if self.level + poured > bucket.capacity_ticks {
+            let elapsed_ns = now_ns.saturating_sub(self.time_ns);
+            let least = bucket.half_life.at_least_left(self.level, elapsed_ns);
+            if least + poured > bucket.capacity_ticks {
+                return None;
+            }
+        }
         let state = self.at(now_ns, bucket);
-        let level = state.level + (n << bucket.unit_shift);
+        let level = state.level + poured;
         (level <= bucket.capacity_ticks).then_some(Self { level, ..state })
     }
 
