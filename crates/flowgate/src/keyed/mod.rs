@@ -733,8 +733,8 @@ impl<A: KeyedAlgorithm, N: KeyNames> Keyed<A, N> {
 
     /// Returns whether the operating system accepted the advice to hold the table in huge pages.
     ///
-    /// Decisions for random keys of a large table then take less time: 5 % less with a million keys, 30 % less with ten million. The
-    /// table takes the same memory.
+    /// Decisions for random keys of a large table then take less time: about 30 % less with ten million keys. The table takes the
+    /// same memory.
     ///
     /// The advice is given on Linux with the feature `huge-pages` (default), for tables of 4 MiB or more (about 200,000 keys). It is
     /// not an order: `AnonHugePages` in `/proc/self/smaps` says how many bytes are in huge pages. Linux takes no advice if

@@ -64,11 +64,6 @@ impl First {
         }
     }
 
-    #[inline(always)]
-    pub(super) const fn is_wide(&self) -> bool {
-        self.narrow_span_ns == 0
-    }
-
     pub(super) fn units_per_token(&self) -> u64 {
         self.units_per_token
     }

@@ -317,6 +317,14 @@ impl<R: Rule> Word<R> {
             .is_ok()
     }
 
+    /// As [`put`](Self::put), in the 128-bit word.
+    #[inline(always)]
+    fn put_wide(&self, word: u128, new: u128) -> bool {
+        self.wide
+            .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+
     // `inline`, so that each program compiles its own: called across crates, it takes 13 instructions more. `cold` keeps it
     // out of `take`.
     #[cold]
@@ -348,10 +356,10 @@ impl<R: Rule> Word<R> {
     /// Decides in the wide layout by the first parameters. Returns `None` if these do not suffice, or if another thread came first.
     #[inline(always)]
     fn take_wide(&self, now_ns: u64, units: impl Fn(&Parameters) -> u64) -> Option<Verdict> {
-        if self.changes.get().is_some() || !self.first.is_wide() {
+        let parameters = self.first.parameters::<R>();
+        if self.changes.get().is_some() || !parameters.is_always_wide() {
             return None;
         }
-        let parameters = self.first.parameters::<R>();
         let (n, ticks_per_ns) = (units(&parameters), parameters.ticks_per_ns);
         let word = self.wide.load(Ordering::Acquire);
         if n > parameters.burst_units || !Wide::is_of(word, 0) {
@@ -365,16 +373,7 @@ impl<R: Rule> Word<R> {
             ticks_per_ns.into(),
         );
         match taken? {
-            Ok(state) => self
-                .wide
-                .compare_exchange_weak(
-                    word,
-                    Wide::pack(state, 0),
-                    Ordering::Relaxed,
-                    Ordering::Relaxed,
-                )
-                .is_ok()
-                .then_some(Ok(())),
+            Ok(state) => self.put_wide(word, Wide::pack(state, 0)).then_some(Ok(())),
             Err(missing) => Some(Err(Denied::later(missing, ticks_per_ns))),
         }
     }
@@ -574,20 +573,17 @@ impl<R: Rule> Word<R> {
                 if parameters.holds(state) && parameters.reaches(base_ns, view.now_ns) =>
             {
                 let from_base = state - parameters.ticks_in(base_ns);
-                let new = Narrow::pack(from_base, generation, Narrow::is_held(word));
-                self.narrow
-                    .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok()
+                self.put(
+                    word,
+                    Narrow::pack(from_base, generation, Narrow::is_held(word)),
+                )
             }
             (Raw::Wide { word, generation }, _)
                 if parameters.is_always_wide()
                     || parameters.layout_for(view.now_ns, state) == Layout::Wide =>
             {
                 debug_assert!(parameters.holds(state), "a step went past the end of time");
-                let new = Wide::pack(state, generation);
-                self.wide
-                    .compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok()
+                self.put_wide(word, Wide::pack(state, generation))
             }
             _ => self.commit_elsewhere(view, state),
         }
