@@ -8,10 +8,7 @@ use crate::inquiry::{Inquiry, count};
 use crate::models::Together;
 use crate::second::TwoFits;
 use crate::unexplained_group::is_grouped;
-use crate::{
-    Alignment, DetectedAlgorithm, DetectedKind, DetectedLimit, Observation, ProbeOutcome,
-    ProbeSubject,
-};
+use crate::{Alignment, DetectedAlgorithm, DetectedKind, DetectedLimit, Observation, ProbeOutcome};
 
 /// An algorithm with more inconsistent responses than the best, beyond this number and share, is ruled out.
 const MARGIN: u64 = 2;
@@ -60,11 +57,7 @@ pub(crate) fn unknown(record: &[Observation]) -> DetectedAlgorithm {
 }
 
 /// Returns the algorithm that is consistent with all responses, read with `clock`.
-pub(crate) fn detect<S: ProbeSubject>(
-    found: &[Fit],
-    clock: Clock,
-    inquiry: &Inquiry<'_, S>,
-) -> DetectedAlgorithm {
+pub(crate) fn detect(found: &[Fit], clock: Clock, inquiry: &Inquiry<'_>) -> DetectedAlgorithm {
     let record = inquiry.record();
     let none = unknown(record);
     let Some(best) = found.first() else {

@@ -14,7 +14,7 @@ use crate::detect::{contenders, detect, unknown};
 use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints, fits};
 use crate::hints::{BLURRED, at_once, hints};
-use crate::inquiry::{Inquiry, count, took_ns};
+use crate::inquiry::{Inquiry, Unreachable, count, took_ns};
 use crate::phases::{
     Comeback, Ends, Found, blocks, burst, burst_again, collapse, comeback, delays, forgets, queue,
     refill, rest, saturate, shape, sharpen, steady,
@@ -26,7 +26,7 @@ use crate::text::four_digits;
 use crate::window_pairs::overflow;
 use crate::{
     Defect, DetectedAlgorithm, DetectedKind, ExpectedLimit, Observation, Phase, ProbeOutcome,
-    ProbeSubject, Steady,
+    Steady,
 };
 
 /// Maximum number of trials that distinguish algorithms.
@@ -86,11 +86,11 @@ pub(crate) struct Identified {
 /// Sends requests until the remaining algorithms cannot be distinguished further, or the budget is used up.
 ///
 /// The expected limit is an additional first estimate. It also bounds how long a refill may take.
-pub(crate) fn identify<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn identify(
+    inquiry: &mut Inquiry<'_>,
     expected: Option<ExpectedLimit>,
     rng: &mut Rng,
-) -> Result<Identified, S::Error> {
+) -> Result<Identified, Unreachable> {
     let mut found = Identified {
         fits: Vec::new(),
         clock: Clock::EXACT,
@@ -327,11 +327,11 @@ fn contradicts_advertised(record: &[Observation], found: &Identified) -> Option<
 }
 
 /// Finds out how requests are delayed that are late although they are alone.
-fn delayed<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn delayed(
+    inquiry: &mut Inquiry<'_>,
     late: Late,
     found: &mut Identified,
-) -> Result<(), S::Error> {
+) -> Result<(), Unreachable> {
     delays(inquiry, late)?;
     match shown(inquiry.record(), late) {
         Shown::Delays(detected) => found.shown = Some(*detected),
@@ -352,10 +352,7 @@ fn delayed<S: ProbeSubject>(
 
 /// Finds out whether the limiter admits nothing for a time once its limit is used up, if that explains the responses so
 /// far. Returns whether it does.
-fn blocked<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    found: &mut Identified,
-) -> Result<bool, S::Error> {
+fn blocked(inquiry: &mut Inquiry<'_>, found: &mut Identified) -> Result<bool, Unreachable> {
     let blocks_so_far = Blocks::of(inquiry.record());
     if !blocks_so_far.is_some_and(|blocks| blocks.have_ended()) {
         return Ok(false);
@@ -371,13 +368,13 @@ fn blocked<S: ProbeSubject>(
 }
 
 /// Looks for a second limit that showed only later.
-fn later<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn later(
+    inquiry: &mut Inquiry<'_>,
     places: &Places,
     burst: f64,
     expected: Option<ExpectedLimit>,
     found: &mut Identified,
-) -> Result<(), S::Error> {
+) -> Result<(), Unreachable> {
     if counts_all(inquiry, burst, places.rough, found)? {
         return Ok(());
     }
@@ -412,12 +409,12 @@ fn later<S: ProbeSubject>(
 }
 
 /// Looks for a window in which refused requests count. Returns whether it explains all responses.
-fn counts_all<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn counts_all(
+    inquiry: &mut Inquiry<'_>,
     burst: f64,
     rate: f64,
     found: &mut Identified,
-) -> Result<bool, S::Error> {
+) -> Result<bool, Unreachable> {
     found.shown = counting_any(inquiry.record(), burst, rate);
     for _ in 0..SHARPER {
         let vague = found.shown.as_ref().filter(|shown| !is_close(shown));
@@ -443,12 +440,12 @@ fn counts_all<S: ProbeSubject>(
 
 /// The same after a stream of which nothing was admitted. Returns whether such a window explains all, and ended when it should: then,
 /// neither a block nor a second limit does.
-fn counts_all_early<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn counts_all_early(
+    inquiry: &mut Inquiry<'_>,
     burst: f64,
     rate: f64,
     found: &mut Identified,
-) -> Result<bool, S::Error> {
+) -> Result<bool, Unreachable> {
     let Some(likely) = counting(inquiry.record(), burst, rate) else {
         return Ok(false);
     };
@@ -474,7 +471,7 @@ fn is_slow(seen: &Observation) -> bool {
     took_ns(seen) > SLOW_NS
 }
 
-fn is_unknown<S: ProbeSubject>(inquiry: &Inquiry<'_, S>) -> bool {
+fn is_unknown(inquiry: &Inquiry<'_>) -> bool {
     let guess = inquiry.guess.as_ref();
     guess.is_some_and(|guess| guess.kind == DetectedKind::Unknown)
 }
@@ -511,11 +508,7 @@ impl Course {
         }
     }
 
-    fn fit<S: ProbeSubject>(
-        &self,
-        inquiry: &mut Inquiry<'_, S>,
-        wanted: impl Fn(DetectedKind) -> bool,
-    ) -> Vec<Fit> {
+    fn fit(&self, inquiry: &mut Inquiry<'_>, wanted: impl Fn(DetectedKind) -> bool) -> Vec<Fit> {
         let record = inquiry.record();
         let hints = self.hints(record);
         let stands_still = self.clock.tick().is_some();
@@ -526,7 +519,7 @@ impl Course {
     }
 
     /// Fits the algorithms of `known` again.
-    fn fit_again<S: ProbeSubject>(&self, inquiry: &mut Inquiry<'_, S>, known: &[Fit]) -> Vec<Fit> {
+    fn fit_again(&self, inquiry: &mut Inquiry<'_>, known: &[Fit]) -> Vec<Fit> {
         let left = contenders(known);
         self.fit(inquiry, |kind| {
             left.iter().any(|fit| fit.kind().is_of_a_sort_with(kind))
@@ -534,7 +527,7 @@ impl Course {
     }
 
     /// Fits all algorithms. If none is consistent with all responses, also tries clocks with ticks.
-    fn fit_on_any_clock<S: ProbeSubject>(&mut self, inquiry: &mut Inquiry<'_, S>) -> Vec<Fit> {
+    fn fit_on_any_clock(&mut self, inquiry: &mut Inquiry<'_>) -> Vec<Fit> {
         self.clock = Clock::EXACT;
         let exactly = self.fit(inquiry, |_| true);
         let left = exactly.first().map_or(0, |best| best.unexplained);

@@ -8,9 +8,56 @@ use crate::{
 /// Less than one in this many is left of a budget that is nearly used up.
 const NEARLY: u64 = 5;
 
-/// The limiter under test, its responses, and the remaining budget.
-pub(crate) struct Inquiry<'a, S> {
+/// Why an inquiry ends early: the subject can no longer be reached. Its own error is in [`AnySubject`].
+#[derive(Debug)]
+pub(crate) struct Unreachable;
+
+/// A subject of any type as one type. The phases are then compiled once, and not for each subject.
+pub(crate) struct AnySubject<'a, S: ProbeSubject> {
     subject: &'a mut S,
+    error: Option<S::Error>,
+}
+
+impl<'a, S: ProbeSubject> AnySubject<'a, S> {
+    pub(crate) fn new(subject: &'a mut S) -> Self {
+        Self {
+            subject,
+            error: None,
+        }
+    }
+
+    /// Returns `result`, with the error of the subject.
+    pub(crate) fn end<T>(self, result: Result<T, Unreachable>) -> Result<T, S::Error> {
+        result.map_err(|Unreachable| self.error.expect("`send` has kept it"))
+    }
+}
+
+impl<S: ProbeSubject> ProbeSubject for AnySubject<'_, S> {
+    type Error = Unreachable;
+
+    fn now_ns(&self) -> u64 {
+        self.subject.now_ns()
+    }
+
+    fn end_at(&mut self, end_ns: u64) {
+        self.subject.end_at(end_ns);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.subject.has_ended()
+    }
+
+    fn send(&mut self, batch: &ProbeBatch) -> Result<Vec<Observation>, Unreachable> {
+        self.subject.send(batch).map_err(|error| {
+            self.error = Some(error);
+            Unreachable
+        })
+    }
+}
+
+/// The limiter under test, its responses, and the remaining budget.
+pub(crate) struct Inquiry<'a> {
+    subject: &'a mut dyn ProbeSubject<Error = Unreachable>,
     progress: &'a mut dyn FnMut(ProbeProgress<'_>),
     budget: Budget,
     connections: u32,
@@ -20,9 +67,9 @@ pub(crate) struct Inquiry<'a, S> {
     pub(crate) guess: Option<DetectedAlgorithm>,
 }
 
-impl<'a, S: ProbeSubject> Inquiry<'a, S> {
+impl<'a> Inquiry<'a> {
     pub(crate) fn new(
-        subject: &'a mut S,
+        subject: &'a mut dyn ProbeSubject<Error = Unreachable>,
         budget: Budget,
         connections: u32,
         progress: &'a mut dyn FnMut(ProbeProgress<'_>),
@@ -104,7 +151,7 @@ impl<'a, S: ProbeSubject> Inquiry<'a, S> {
         &mut self,
         phase: Phase,
         mut probes: Vec<Probe>,
-    ) -> Result<&[Observation], S::Error> {
+    ) -> Result<&[Observation], Unreachable> {
         let end_ns = self.end_ns();
         let connections = probes
             .iter()
@@ -148,7 +195,7 @@ impl<'a, S: ProbeSubject> Inquiry<'a, S> {
         n: u64,
         connections: u32,
         key: u32,
-    ) -> Result<&[Observation], S::Error> {
+    ) -> Result<&[Observation], Unreachable> {
         let at = self.now_ns() as f64;
         let times = vec![at; usize::try_from(n.min(self.requests_left())).unwrap_or(usize::MAX)];
         self.ask_at(phase, &times, connections, key)
@@ -160,7 +207,7 @@ impl<'a, S: ProbeSubject> Inquiry<'a, S> {
         phase: Phase,
         n: u64,
         connection: u32,
-    ) -> Result<&[Observation], S::Error> {
+    ) -> Result<&[Observation], Unreachable> {
         let at_ns = self.now_ns();
         let probe = Probe {
             at_ns,
@@ -177,7 +224,7 @@ impl<'a, S: ProbeSubject> Inquiry<'a, S> {
         times: &[f64],
         connections: u32,
         key: u32,
-    ) -> Result<&[Observation], S::Error> {
+    ) -> Result<&[Observation], Unreachable> {
         let connections = connections.clamp(1, self.connections);
         let probes = times.iter().zip((0..connections).cycle());
         let probes = probes.map(|(at, connection)| Probe {

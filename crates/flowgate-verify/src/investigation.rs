@@ -10,7 +10,7 @@ use crate::detect::{both, detect};
 use crate::evidence::Evidence;
 use crate::forecast::{Forecast, forecast};
 use crate::identify::identify;
-use crate::inquiry::{Inquiry, count};
+use crate::inquiry::{AnySubject, Inquiry, Unreachable, count};
 use crate::phases::{headers, keys, keys_of_queue, nodes, race, tell};
 use crate::slots::slots;
 use crate::unresolved::{Known, unresolved};
@@ -150,13 +150,19 @@ impl Investigation {
         subject: &mut S,
         progress: &mut dyn FnMut(ProbeProgress<'_>),
     ) -> Result<Findings, S::Error> {
-        let mut inquiry = Inquiry::new(subject, self.budget, self.connections, progress);
+        let mut subject = AnySubject::new(subject);
+        let mut inquiry = Inquiry::new(&mut subject, self.budget, self.connections, progress);
+        let result = self.findings(&mut inquiry);
+        subject.end(result)
+    }
+
+    fn findings(&self, inquiry: &mut Inquiry<'_>) -> Result<Findings, Unreachable> {
         let mut rng = Rng::with_seed(self.seed);
-        let found = identify(&mut inquiry, self.expected, &mut rng)?;
+        let found = identify(inquiry, self.expected, &mut rng)?;
         let detected = match (&found.two, found.shown) {
             (Some(two), _) => both(two),
             (None, Some(shown)) => shown,
-            (None, None) => detect(&found.fits, found.clock, &inquiry),
+            (None, None) => detect(&found.fits, found.clock, inquiry),
         };
         let best = found.fits.first();
         let mut defects = found.defects;
@@ -169,14 +175,14 @@ impl Investigation {
             let evidence = Evidence::on(found.clock, inquiry.record());
             let is_exact = best.at_most().over(&evidence) == 0;
             if is_exact {
-                defects.extend(race(&mut inquiry, best, found.clock)?);
-                defects.extend(nodes(&mut inquiry, best, found.clock)?);
+                defects.extend(race(inquiry, best, found.clock)?);
+                defects.extend(nodes(inquiry, best, found.clock)?);
             }
-            isolation = keys(&mut inquiry, best, self.keys)?;
-            truth = headers(&mut inquiry, best)?;
+            isolation = keys(inquiry, best, self.keys)?;
+            truth = headers(inquiry, best)?;
         }
         if let Some(queue) = best.filter(|_| detected.kind == DetectedKind::LeakyQueue) {
-            isolation = keys_of_queue(&mut inquiry, queue, self.keys)?;
+            isolation = keys_of_queue(inquiry, queue, self.keys)?;
         }
         let record = inquiry.record();
         tell(&mut truth, record);

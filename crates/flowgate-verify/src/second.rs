@@ -6,11 +6,11 @@ use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::{Fit, Hints, fits};
 use crate::hints::hints;
-use crate::inquiry::{Inquiry, count};
+use crate::inquiry::{Inquiry, Unreachable, count};
 use crate::models::{Together, TwoLimits, left_by};
 use crate::phases::{Gentle, first_again, gently, wait_for_admission};
 use crate::window_pairs::{counting_refused, usual};
-use crate::{Alignment, DetectedKind, Observation, ProbeOutcome, ProbeSubject};
+use crate::{Alignment, DetectedKind, Observation, ProbeOutcome};
 
 /// Share of the remaining time in which the second limit is looked for.
 const SHARE: f64 = 0.9;
@@ -102,12 +102,12 @@ impl Places {
 }
 
 /// Waits until an exhausted limiter admits again, and finds out why it had stopped. It stopped before the response `dry`.
-pub(crate) fn second<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn second(
+    inquiry: &mut Inquiry<'_>,
     places: &Places,
     burst: f64,
     dry: usize,
-) -> Result<Second, S::Error> {
+) -> Result<Second, Unreachable> {
     let asked = inquiry.record().len();
     let until_ns = inquiry.now_ns() + (inquiry.time_left_ns() as f64 * SHARE) as u64;
     let n = until_silence(&inquiry.record()[..dry]);
@@ -148,13 +148,13 @@ pub(crate) fn second<S: ProbeSubject>(
 }
 
 /// Uses the second limit up again, with `n` requests or more at `rate`, and returns what explains the record then.
-fn used_up_again<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn used_up_again(
+    inquiry: &mut Inquiry<'_>,
     places: &Places,
     burst: f64,
     (rate, n): (f64, u64),
     until_ns: u64,
-) -> Result<Second, S::Error> {
+) -> Result<Second, Unreachable> {
     let first_ns = first_wait_ns(burst, places);
     for _ in 1..CYCLES {
         if !wait_for_admission(inquiry, first_ns, RARER_AGAIN, until_ns)? {

@@ -2,8 +2,8 @@
 //! again and again: in one burst, or with pauses before the last admissions and before the first refusal.
 
 use crate::blocks::{Blocks, CLEAR, Missing};
-use crate::inquiry::{Inquiry, count};
-use crate::{Phase, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, count};
+use crate::{Phase, ProbeOutcome};
 
 /// Share of the remaining time that this phase may use.
 const SHARE: f64 = 0.95;
@@ -40,9 +40,7 @@ const ON_ONE_CONNECTION: u64 = 64;
 
 /// Uses the limit up until it is known from what a block is counted, or no block explains the responses. Returns a rate per
 /// second of which nothing was refused, if one was found.
-pub(crate) fn blocks<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-) -> Result<Option<f64>, S::Error> {
+pub(crate) fn blocks(inquiry: &mut Inquiry<'_>) -> Result<Option<f64>, Unreachable> {
     let from_ns = inquiry.now_ns();
     let until_ns = from_ns + (inquiry.time_left_ns() as f64 * SHARE) as u64;
     let mut pause = PAUSE;
@@ -70,12 +68,12 @@ fn is_wide((least, most): (f64, f64), share: f64) -> bool {
 }
 
 /// Waits until a request is admitted. Returns whether one was.
-fn wait_for_the_end<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn wait_for_the_end(
+    inquiry: &mut Inquiry<'_>,
     from_ns: u64,
     until_ns: u64,
     fine: f64,
-) -> Result<bool, S::Error> {
+) -> Result<bool, Unreachable> {
     for asked in 0..REFUSED {
         let Some(known) = Blocks::of(inquiry.record()) else {
             return Ok(false);
@@ -145,12 +143,12 @@ fn next(known: &Blocks, service: f64, fine: f64) -> f64 {
 }
 
 /// Uses the limit up, of which one request was just admitted. `pause` is a share of the length.
-fn provoke<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn provoke(
+    inquiry: &mut Inquiry<'_>,
     known: &Blocks,
     from_ns: u64,
     pause: &mut f64,
-) -> Result<(), S::Error> {
+) -> Result<(), Unreachable> {
     let more = known.limit.saturating_sub(1);
     let (least, most) = known.range();
     let rest = *pause * least;
@@ -175,7 +173,7 @@ fn provoke<S: ProbeSubject>(
 }
 
 /// Sends up to `n` requests in one burst. Returns the number of refusals.
-fn send<S: ProbeSubject>(inquiry: &mut Inquiry<'_, S>, at: f64, n: u64) -> Result<u64, S::Error> {
+fn send(inquiry: &mut Inquiry<'_>, at: f64, n: u64) -> Result<u64, Unreachable> {
     let connections = u32::try_from(n / ON_ONE_CONNECTION)
         .unwrap_or(u32::MAX)
         .max(1);
@@ -185,11 +183,11 @@ fn send<S: ProbeSubject>(inquiry: &mut Inquiry<'_, S>, at: f64, n: u64) -> Resul
 
 /// Sends more than the limit at a constant distance. Returns the rate per second if all was admitted. One was admitted
 /// just before.
-fn steadily<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn steadily(
+    inquiry: &mut Inquiry<'_>,
     known: &Blocks,
     until_ns: u64,
-) -> Result<Option<f64>, S::Error> {
+) -> Result<Option<f64>, Unreachable> {
     let (_, most) = known.range();
     let apart = APART * most / known.limit as f64;
     let at = inquiry.now_ns() as f64;

@@ -3,8 +3,8 @@
 use super::delays::is_late_alone;
 use super::queue::is_queued;
 use crate::delays::{Late, is_last_late};
-use crate::inquiry::{Inquiry, count, took_ns};
-use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, count, took_ns};
+use crate::{Observation, Phase, ProbeOutcome};
 
 /// Batches of more than this many requests use more connections.
 const ON_ONE_CONNECTION: u64 = 64;
@@ -38,10 +38,7 @@ pub(crate) struct Ends {
 }
 
 /// Sends 1, 2, 4, … concurrent requests until some are refused, or are delayed in a way that ends this phase.
-pub(crate) fn burst<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    ends: Ends,
-) -> Result<Found, S::Error> {
+pub(crate) fn burst(inquiry: &mut Inquiry<'_>, ends: Ends) -> Result<Found, Unreachable> {
     let mut size = 1;
     while size <= LARGEST && inquiry.requests_left() > 0 && inquiry.time_left_ns() > 0 {
         let connections = u32::try_from(size / ON_ONE_CONNECTION * 8).unwrap_or(u32::MAX);
@@ -83,11 +80,7 @@ pub(crate) fn burst<S: ProbeSubject>(
 
 /// Measures the burst again after a rest, for a limiter that admits about `n` in a burst and then `rate` per
 /// nanosecond. The batch is fast enough that little refills meanwhile.
-pub(crate) fn burst_again<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    n: f64,
-    rate: f64,
-) -> Result<(), S::Error> {
+pub(crate) fn burst_again(inquiry: &mut Inquiry<'_>, n: f64, rate: f64) -> Result<(), Unreachable> {
     let connections = inquiry.connections_for(4.0 * rate);
     let at = inquiry.now_ns() as f64 + 2.0 * n / rate;
     let affordable = inquiry.requests_left() / 8;

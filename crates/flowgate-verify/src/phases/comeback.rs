@@ -1,7 +1,7 @@
 //! When does an empty limiter admit again? Requests become rarer until one is admitted; then a burst measures how many.
 
-use crate::inquiry::{Inquiry, count};
-use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, count};
+use crate::{Observation, Phase, ProbeOutcome};
 
 /// The shortest pause.
 const SHORTEST_NS: u64 = 1_000_000;
@@ -22,9 +22,7 @@ pub(crate) enum Comeback {
 }
 
 /// Waits for a refill after a refusal, several times.
-pub(crate) fn comeback<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-) -> Result<Comeback, S::Error> {
+pub(crate) fn comeback(inquiry: &mut Inquiry<'_>) -> Result<Comeback, Unreachable> {
     let empty_ns = inquiry.now_ns();
     let until_ns = empty_ns + (inquiry.time_left_ns() as f64 * SHARE) as u64;
     let mut wait_ns = SHORTEST_NS.max(2 * inquiry.service_ns());
@@ -73,7 +71,7 @@ fn told(record: &[Observation]) -> Option<u64> {
 }
 
 /// Sends 1, 2, 4, … requests until some are refused. Returns the number of admissions.
-fn exhaust<S: ProbeSubject>(inquiry: &mut Inquiry<'_, S>) -> Result<u64, S::Error> {
+fn exhaust(inquiry: &mut Inquiry<'_>) -> Result<u64, Unreachable> {
     let (mut size, mut admitted) = (1, 0);
     while inquiry.requests_left() > size {
         let connections = u32::try_from(size / 16).unwrap_or(u32::MAX).max(1);

@@ -2,8 +2,8 @@
 //! only then. After how many requests, and for how long?
 
 use crate::delays::{Late, Window, length, windows};
-use crate::inquiry::{Inquiry, took_ns};
-use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, took_ns};
+use crate::{Observation, Phase, ProbeOutcome};
 
 /// Number of requests that are sent alone, unless the first one takes as long as those before.
 const ALONE: u32 = 2;
@@ -32,10 +32,7 @@ const CLOSE: f64 = 0.01;
 const IN_A_ROW: u64 = 8;
 
 /// Returns whether requests are late that nothing else delays.
-pub(crate) fn is_late_alone<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    late: Late,
-) -> Result<bool, S::Error> {
+pub(crate) fn is_late_alone(inquiry: &mut Inquiry<'_>, late: Late) -> Result<bool, Unreachable> {
     for _ in 0..ALONE {
         let record = inquiry.record();
         let recent = &record[record.len().saturating_sub(RECENT)..];
@@ -55,10 +52,7 @@ pub(crate) fn is_late_alone<S: ProbeSubject>(
 
 /// Waits until requests are prompt again, and uses up a few windows, to find their length and what each one admits
 /// promptly.
-pub(crate) fn delays<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    late: Late,
-) -> Result<(), S::Error> {
+pub(crate) fn delays(inquiry: &mut Inquiry<'_>, late: Late) -> Result<(), Unreachable> {
     let until_ns = inquiry.now_ns() + (inquiry.time_left_ns() as f64 * SHARE) as u64;
     let Some(began_ns) = inquiry.record().first().map(|first| first.sent_ns) else {
         return Ok(());
@@ -119,11 +113,7 @@ pub(crate) fn delays<S: ProbeSubject>(
 }
 
 /// Sends requests at these times, each over a connection of its own. Returns whether there was time for all of them.
-fn poll<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    times: &[f64],
-    until_ns: u64,
-) -> Result<bool, S::Error> {
+fn poll(inquiry: &mut Inquiry<'_>, times: &[f64], until_ns: u64) -> Result<bool, Unreachable> {
     if times.last().is_none_or(|last| *last >= until_ns as f64) {
         return Ok(false);
     }
@@ -133,12 +123,12 @@ fn poll<S: ProbeSubject>(
 }
 
 /// Sends requests one after the other until two are late. Returns whether two were.
-fn use_up<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn use_up(
+    inquiry: &mut Inquiry<'_>,
     late: Late,
     before: &Window,
     until_ns: u64,
-) -> Result<bool, S::Error> {
+) -> Result<bool, Unreachable> {
     let most = 2 * before.prompt + IN_A_ROW;
     let (mut asked, mut delayed) = (0, 0);
     while delayed < 2 && asked <= most && inquiry.now_ns() < until_ns {

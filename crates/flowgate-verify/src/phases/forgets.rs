@@ -1,16 +1,16 @@
 //! Does a window that counts refused requests forget them all when it has passed?
 
-use crate::inquiry::Inquiry;
-use crate::{DetectedAlgorithm, Phase, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable};
+use crate::{DetectedAlgorithm, Phase};
 
 /// Rests between bursts, in windows. A log has forgotten all of the last burst or nothing, and two counters forget it bit by bit.
 const RESTS: [f64; 3] = [0.9, 1.15, 1.0];
 
 /// Sends bursts of more than the limit, with a rest before each. Returns whether the budget allowed one.
-pub(crate) fn forgets<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn forgets(
+    inquiry: &mut Inquiry<'_>,
     shown: &DetectedAlgorithm,
-) -> Result<bool, S::Error> {
+) -> Result<bool, Unreachable> {
     let (Some(limit), Some(window)) = (shown.burst, shown.window) else {
         return Ok(false);
     };

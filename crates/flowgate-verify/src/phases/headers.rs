@@ -1,8 +1,8 @@
 //! Are `Retry-After` and the other headers of a refusal accurate?
 
 use crate::fit::Fit;
-use crate::inquiry::{Inquiry, count};
-use crate::{HeaderAccuracy, Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, count};
+use crate::{HeaderAccuracy, Observation, Phase, ProbeOutcome};
 
 /// Number of retries: at most this many, and `LEAST` if there is time for any.
 const TIMES: u32 = 50;
@@ -15,10 +15,7 @@ const SHARE: f64 = 0.25;
 const POLLS: u32 = 40;
 
 /// Retries exactly when `Retry-After` allows it. Up to 50 times; beyond five, for at most a quarter of the total time.
-pub(crate) fn headers<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    fit: &Fit,
-) -> Result<HeaderAccuracy, S::Error> {
+pub(crate) fn headers(inquiry: &mut Inquiry<'_>, fit: &Fit) -> Result<HeaderAccuracy, Unreachable> {
     let mut headers = HeaderAccuracy::default();
     let burst = fit.model.burst().ceil() as u64;
     let connections = inquiry.connections_for(4.0 * fit.model.rate() / 1e9);
@@ -77,11 +74,11 @@ pub(crate) fn headers<S: ProbeSubject>(
 }
 
 /// Returns when a request was admitted after a refusal, or how long certainly none was.
-fn admitted_after<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn admitted_after(
+    inquiry: &mut Inquiry<'_>,
     refused: &Observation,
     step_ns: u64,
-) -> Result<u64, S::Error> {
+) -> Result<u64, Unreachable> {
     let mut last_ns = refused.sent_ns;
     for _ in 0..POLLS {
         let at_ns = inquiry.now_ns() + step_ns;
@@ -136,6 +133,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::inquiry::AnySubject;
     use crate::models::{Bucket, Model};
     use crate::{Advertised, Answer, Budget, Question, Simulated};
 
@@ -163,8 +161,9 @@ mod tests {
             ..Budget::default()
         };
         let mut silent = |_: crate::ProbeProgress<'_>| ();
+        let mut subject = AnySubject::new(&mut subject);
         let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
-        let Ok(found) = headers(&mut inquiry, &fit);
+        let found = headers(&mut inquiry, &fit).expect("a simulated subject is reachable");
         (found, inquiry.now_ns() as f64 / 1e9)
     }
 

@@ -1,8 +1,8 @@
 //! Do keys share a limit, and are they admitted alike?
 
 use crate::fit::Fit;
-use crate::inquiry::{Inquiry, count};
-use crate::{KeyIsolation, Phase, Probe, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, count};
+use crate::{KeyIsolation, Phase, Probe, ProbeOutcome};
 
 /// Number of requests of each key under overload.
 const EACH: u64 = 60;
@@ -11,11 +11,11 @@ const EACH: u64 = 60;
 const FEWEST: u32 = 4;
 
 /// Uses up the limit as one key, immediately sends as the next, and then as all of them.
-pub(crate) fn keys<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn keys(
+    inquiry: &mut Inquiry<'_>,
     fit: &Fit,
     keys: u32,
-) -> Result<Option<KeyIsolation>, S::Error> {
+) -> Result<Option<KeyIsolation>, Unreachable> {
     let model = fit.at_most();
     let rate = model.rate() / 1e9;
     let n = model.burst().ceil() as u64;
@@ -67,11 +67,11 @@ pub(crate) fn keys<S: ProbeSubject>(
 
 /// The same for a queue: two keys send concurrently. Separate queues move in parallel; a shared one takes twice as
 /// long.
-pub(crate) fn keys_of_queue<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn keys_of_queue(
+    inquiry: &mut Inquiry<'_>,
     fit: &Fit,
     keys: u32,
-) -> Result<Option<KeyIsolation>, S::Error> {
+) -> Result<Option<KeyIsolation>, Unreachable> {
     let interval = 1e9 / fit.model.rate();
     let each = (inquiry.connections() / 2).min(fit.model.burst() as u32);
     let alone = f64::from(each) * interval;
@@ -122,6 +122,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::inquiry::AnySubject;
     use crate::models::{Bucket, Model};
     use crate::{Budget, Question, Simulated};
 
@@ -143,9 +144,9 @@ mod tests {
             ..Budget::default()
         };
         let mut silent = |_: crate::ProbeProgress<'_>| ();
+        let mut subject = AnySubject::new(&mut subject);
         let mut inquiry = Inquiry::new(&mut subject, budget, 32, &mut silent);
-        let Ok(found) = keys(&mut inquiry, &fit, 2);
-        found
+        keys(&mut inquiry, &fit, 2).expect("a simulated subject is reachable")
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
-use crate::inquiry::{Inquiry, count};
-use crate::{Defect, Phase, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, count};
+use crate::{Defect, Phase, ProbeOutcome};
 
 /// Number of connections that are tried beside the first.
 const CONNECTIONS: u32 = 7;
@@ -13,11 +13,11 @@ const CONNECTIONS: u32 = 7;
 const TIMES: u32 = 2;
 
 /// Uses up the limit over one connection, then immediately tries others, one after the other.
-pub(crate) fn nodes<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn nodes(
+    inquiry: &mut Inquiry<'_>,
     fit: &Fit,
     clock: Clock,
-) -> Result<Option<Defect>, S::Error> {
+) -> Result<Option<Defect>, Unreachable> {
     let model = fit.at_most();
     let connections = CONNECTIONS.min(inquiry.connections() - 1);
     let n = model.burst().ceil() as u64 + 1;
@@ -39,13 +39,13 @@ pub(crate) fn nodes<S: ProbeSubject>(
 }
 
 /// Returns how many connections, including the first, were certainly admitted beyond the limit.
-fn apart<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn apart(
+    inquiry: &mut Inquiry<'_>,
     fit: &Fit,
     clock: Clock,
     n: u64,
     connections: u32,
-) -> Result<u32, S::Error> {
+) -> Result<u32, Unreachable> {
     let at = inquiry.now_ns() as f64 + 1.05 * fit.at_most().memory();
     let times = vec![at; usize::try_from(n + n / 4).unwrap_or(usize::MAX)];
     let used_up = inquiry.ask_at(Phase::Nodes, &times, 1, 0)?.to_vec();

@@ -3,10 +3,10 @@
 use crate::clock::SHORTEST_TICK;
 use crate::delays::{TIMES_AS_LONG, longest_prompt};
 use crate::fit::Fit;
-use crate::inquiry::{Inquiry, count, took_ns};
+use crate::inquiry::{Inquiry, Unreachable, count, took_ns};
 use crate::models::{Bucket, Model};
 use crate::quantile::{median, percentile_90};
-use crate::{Estimate, Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::{Estimate, Observation, Phase, ProbeOutcome};
 
 /// Gaps are constant if they differ from the median by at most this share.
 const EVEN: f64 = 0.2;
@@ -102,10 +102,7 @@ fn between_grants(gaps: &[f64]) -> Option<(f64, f64)> {
 /// Returns whether requests of one connection, one after the other, are answered at this interval, too.
 ///
 /// A queue spaces them like all others. A server that is only slow when it has much to do answers them sooner.
-fn is_paced<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    interval: f64,
-) -> Result<bool, S::Error> {
+fn is_paced(inquiry: &mut Inquiry<'_>, interval: f64) -> Result<bool, Unreachable> {
     let answers = inquiry.ask_over(Phase::Saturate, IN_A_ROW, 0)?;
     let (gaps, middle) = gaps(answers);
     Ok(are_even(&gaps, middle) && middle > (1.0 - EVEN) * interval)
@@ -114,10 +111,10 @@ fn is_paced<S: ProbeSubject>(
 /// Measures the rate and length of the queue: first in one burst after a rest, then for long enough.
 ///
 /// Returns `None` if it is no queue.
-pub(crate) fn queue<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn queue(
+    inquiry: &mut Inquiry<'_>,
     batch: &[Observation],
-) -> Result<Option<Fit>, S::Error> {
+) -> Result<Option<Fit>, Unreachable> {
     let (_, interval) = gaps(batch);
     let connections = inquiry.connections();
     let rest = f64::from(connections) * interval;

@@ -3,8 +3,8 @@
 use crate::clock::Clock;
 use crate::evidence::Evidence;
 use crate::fit::Fit;
-use crate::inquiry::{Inquiry, count};
-use crate::{Defect, Phase, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, count};
+use crate::{Defect, Phase, ProbeOutcome};
 
 /// Number of batches. Whether two requests collide is a matter of chance.
 const TIMES: u32 = 5;
@@ -13,11 +13,11 @@ const TIMES: u32 = 5;
 const SHARE: f64 = 0.08;
 
 /// Sends more than the burst over all connections concurrently, several times, each after a rest.
-pub(crate) fn race<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn race(
+    inquiry: &mut Inquiry<'_>,
     fit: &Fit,
     clock: Clock,
-) -> Result<Option<Defect>, S::Error> {
+) -> Result<Option<Defect>, Unreachable> {
     let model = fit.at_most();
     let burst = model.burst();
     let n = burst + (burst / 4.0).max(8.0).max(f64::from(inquiry.connections()));

@@ -1,8 +1,8 @@
 //! How much refills in how much time?
 
+use crate::Phase;
 use crate::fit::Fit;
-use crate::inquiry::Inquiry;
-use crate::{Phase, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable};
 
 /// Share of the remaining time that all pauses together may use.
 const SHARE: f64 = 0.2;
@@ -10,10 +10,7 @@ const SHARE: f64 = 0.2;
 /// Uses up the limit, pauses, and sends a full burst: after the time of one token, and 0.5, 1 and 2 times the refill
 /// time of a burst. Then sends one request, pauses, and sends two bursts: something is left when that pause begins.
 /// Pauses that do not fit into the time are skipped. Returns whether everything was refilled before the first of these.
-pub(crate) fn refill<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    fit: &Fit,
-) -> Result<bool, S::Error> {
+pub(crate) fn refill(inquiry: &mut Inquiry<'_>, fit: &Fit) -> Result<bool, Unreachable> {
     let rate = fit.model.rate() / 1e9;
     let burst = fit.model.burst();
     let n = (burst * 1.1).ceil() as u64 + 2;

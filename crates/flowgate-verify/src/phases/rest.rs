@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 
+use crate::Phase;
 use crate::fit::Fit;
-use crate::inquiry::Inquiry;
-use crate::{Phase, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable};
 
 /// Share of the remaining time that the rest and the stream after it may use.
 const SHARE: f64 = 0.1;
@@ -15,11 +15,7 @@ const TOKENS: f64 = 16.0;
 const FEWEST_TOKENS: f64 = 3.0;
 
 /// Rests, then sends a full burst and much more.
-pub(crate) fn rest<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    fit: &Fit,
-    rng: &mut Rng,
-) -> Result<(), S::Error> {
+pub(crate) fn rest(inquiry: &mut Inquiry<'_>, fit: &Fit, rng: &mut Rng) -> Result<(), Unreachable> {
     let rate = fit.model.rate() / 1e9;
     let share = inquiry.time_left_ns() as f64 * SHARE;
     let tokens = TOKENS.min(share * rate);

@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 
-use crate::inquiry::{Inquiry, count};
-use crate::{Phase, ProbeOutcome, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable, count};
+use crate::{Phase, ProbeOutcome};
 
 /// Multiple of the rate that is offered.
 const TIMES_THE_RATE: f64 = 3.0;
@@ -41,12 +41,12 @@ pub(crate) struct Stream {
 }
 
 /// Sends more than `rate` for long enough to measure it, and for several windows of a limit of `burst`.
-pub(crate) fn saturate<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn saturate(
+    inquiry: &mut Inquiry<'_>,
     mut rate: f64,
     burst: f64,
     rng: &mut Rng,
-) -> Result<Stream, S::Error> {
+) -> Result<Stream, Unreachable> {
     let longest = inquiry.time_left_ns() as f64 * 0.35 / f64::from(PARTS);
     let most = inquiry.requests_left() as f64 / 3.0 / f64::from(PARTS);
     let mut stream = Stream {

@@ -1,8 +1,8 @@
 //! Is there a second, slower limit? Waits until something is admitted again, then sends less than the first limit admits.
 
-use crate::inquiry::{Inquiry, count};
+use crate::inquiry::{Inquiry, Unreachable, count};
 use crate::window_pairs::Usual;
-use crate::{Observation, Phase, ProbeOutcome, ProbeSubject};
+use crate::{Observation, Phase, ProbeOutcome};
 
 /// Number of parts of a gentle stream.
 const PARTS: u64 = 6;
@@ -23,12 +23,12 @@ const FEW: u64 = 2;
 
 /// Sends requests at ever longer distances, the first after `first_ns`, until one is admitted. The distance is the share
 /// `rarer` of the time so far. Returns whether one was admitted.
-pub(crate) fn wait_for_admission<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn wait_for_admission(
+    inquiry: &mut Inquiry<'_>,
     first_ns: f64,
     rarer: f64,
     until_ns: u64,
-) -> Result<bool, S::Error> {
+) -> Result<bool, Unreachable> {
     let from_ns = inquiry.now_ns();
     let mut at = from_ns as f64 + first_ns;
     while at < until_ns as f64 {
@@ -45,11 +45,11 @@ pub(crate) fn wait_for_admission<S: ProbeSubject>(
 
 /// Uses the first limit up while the second one is not, and looks when it admits again: several times, if its length is known only
 /// about. `usual` is what the record shows of it.
-pub(crate) fn first_again<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn first_again(
+    inquiry: &mut Inquiry<'_>,
     burst: f64,
     usual: impl Fn(&[Observation]) -> Option<Usual>,
-) -> Result<(), S::Error> {
+) -> Result<(), Unreachable> {
     let n = burst as usize + 2;
     for row in 0..ROWS {
         let usual = usual(inquiry.record());
@@ -87,12 +87,12 @@ pub(crate) enum Gentle {
 }
 
 /// Sends `rate` per nanosecond, until it is refused or more than `n` requests were admitted.
-pub(crate) fn gently<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn gently(
+    inquiry: &mut Inquiry<'_>,
     rate: f64,
     n: u64,
     until_ns: u64,
-) -> Result<Gentle, S::Error> {
+) -> Result<Gentle, Unreachable> {
     let part = (n / PARTS).clamp(5, 60);
     let enough = (n as f64 * MORE) as u64 + 5;
     let connections = inquiry.connections_for(2.0 * rate);
@@ -126,6 +126,7 @@ pub(crate) fn gently<S: ProbeSubject>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inquiry::AnySubject;
     use crate::{Answer, Budget, ProbeProgress, Question, Simulated};
 
     /// Sends 50 at 100/s, of which those that `outcome` names by their number are answered otherwise than with an admission.
@@ -139,10 +140,10 @@ mod tests {
             }
         });
         let mut silent = |_: ProbeProgress<'_>| ();
+        let mut subject = AnySubject::new(&mut subject);
         let mut inquiry = Inquiry::new(&mut subject, Budget::default(), 32, &mut silent);
         let until_ns = inquiry.end_ns();
-        let Ok(found) = gently(&mut inquiry, 100.0 / 1e9, 50, until_ns);
-        found
+        gently(&mut inquiry, 100.0 / 1e9, 50, until_ns).expect("a simulated subject is reachable")
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use fastrand::Rng;
 
+use crate::Phase;
 use crate::fit::Fit;
-use crate::inquiry::Inquiry;
+use crate::inquiry::{Inquiry, Unreachable};
 use crate::models::{Model, Segments};
-use crate::{Phase, ProbeSubject};
 
 /// Times of requests that distinguish algorithms. At the first one, the algorithms have forgotten everything.
 pub(crate) struct Trial {
@@ -20,11 +20,11 @@ const DIFFERENT: u64 = 3;
 const DIFFERENT_SHARE: f64 = 0.02;
 
 /// Sends the trial that distinguishes most of the `contenders`. Returns whether there is one.
-pub(crate) fn shape<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn shape(
+    inquiry: &mut Inquiry<'_>,
     contenders: &[Fit],
     rng: &mut Rng,
-) -> Result<bool, S::Error> {
+) -> Result<bool, Unreachable> {
     let models: Vec<Model> = contenders.iter().map(|fit| fit.model).collect();
     let forgotten = models.iter().map(Model::memory).fold(0.0, f64::max);
     let from = inquiry.now_ns() as f64 + 1.02 * forgotten;

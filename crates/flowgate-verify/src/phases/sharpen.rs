@@ -1,7 +1,7 @@
 //! How long exactly is a window in which refused requests count, too?
 
-use crate::inquiry::Inquiry;
-use crate::{DetectedAlgorithm, DetectedKind, Phase, ProbeSubject};
+use crate::inquiry::{Inquiry, Unreachable};
+use crate::{DetectedAlgorithm, DetectedKind, Phase};
 
 /// Number of times at which the end of a window is looked for. Each divides what is unknown into one more part.
 const POLLS: f64 = 8.0;
@@ -13,10 +13,10 @@ const POLLS_SHARE: f64 = 0.5;
 
 /// Uses up a window that is empty, in one burst, and sends requests at the times at which it may end. Returns whether the kind and
 /// the budget allowed that.
-pub(crate) fn sharpen<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn sharpen(
+    inquiry: &mut Inquiry<'_>,
     shown: &DetectedAlgorithm,
-) -> Result<bool, S::Error> {
+) -> Result<bool, Unreachable> {
     let (Some(limit), Some(window)) = (shown.burst, shown.window) else {
         return Ok(false);
     };

@@ -1,8 +1,8 @@
 //! How much of a steady stream is admitted below, at and above the rate?
 
 use crate::fit::Fit;
-use crate::inquiry::{Inquiry, count};
-use crate::{Defect, Observation, Phase, ProbeOutcome, ProbeSubject, Steady};
+use crate::inquiry::{Inquiry, Unreachable, count};
+use crate::{Defect, Observation, Phase, ProbeOutcome, Steady};
 
 const FACTORS: [f64; 4] = [0.9, 1.0, 1.1, 2.0];
 
@@ -31,11 +31,11 @@ const FEW: f64 = 10.0;
 
 /// Returns whether less is admitted at twice the rate than at the rate. Sends both again: a second, slower limit that is
 /// used up refuses both.
-pub(crate) fn collapse<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+pub(crate) fn collapse(
+    inquiry: &mut Inquiry<'_>,
     fit: &Fit,
     streams: &[Steady],
-) -> Result<Option<Defect>, S::Error> {
+) -> Result<Option<Defect>, Unreachable> {
     let is_less = |at: &Steady, twice: &Steady| {
         let admitted = at.admitted * at.requests as f64 / at.offered;
         admitted >= FEW && twice.admitted < COLLAPSE * at.admitted
@@ -58,18 +58,15 @@ pub(crate) fn collapse<S: ProbeSubject>(
 
 /// Sends steady streams at 0.9 to 2 times the rate, each after a rest in which everything refills. Skips them if there
 /// is too little time.
-pub(crate) fn steady<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
-    fit: &Fit,
-) -> Result<Vec<Steady>, S::Error> {
+pub(crate) fn steady(inquiry: &mut Inquiry<'_>, fit: &Fit) -> Result<Vec<Steady>, Unreachable> {
     streams_at(inquiry, fit, &FACTORS)
 }
 
-fn streams_at<S: ProbeSubject>(
-    inquiry: &mut Inquiry<'_, S>,
+fn streams_at(
+    inquiry: &mut Inquiry<'_>,
     fit: &Fit,
     factors: &[f64],
-) -> Result<Vec<Steady>, S::Error> {
+) -> Result<Vec<Steady>, Unreachable> {
     let rate = fit.model.rate() / 1e9;
     let longest = inquiry.time_left_ns() as f64 * SHARE;
     let rest = fit.model.memory();
@@ -106,6 +103,7 @@ fn streams_at<S: ProbeSubject>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inquiry::AnySubject;
     use crate::models::{Model, OnRequest};
     use crate::{Budget, Simulated};
 
@@ -119,10 +117,11 @@ mod tests {
         let mut decide = model.start();
         let mut subject = Simulated::new(|asked| decide(asked.at_ns as f64).into());
         let mut silent = |_: crate::ProbeProgress<'_>| ();
+        let mut subject = AnySubject::new(&mut subject);
         let mut inquiry = Inquiry::new(&mut subject, Budget::default(), 32, &mut silent);
-        let Ok(_) = inquiry.ask_in_burst(Phase::Burst, 46, 1, 0);
-        let Ok(streams) = steady(&mut inquiry, &fit);
-        streams
+        let asked = inquiry.ask_in_burst(Phase::Burst, 46, 1, 0);
+        asked.expect("a simulated subject is reachable");
+        steady(&mut inquiry, &fit).expect("a simulated subject is reachable")
     }
 
     #[test]
