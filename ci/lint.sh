@@ -13,7 +13,6 @@ ci/cycles.sh
 ci/prose.sh
 ci/links.sh
 ci/breaks.sh --check
-ci/pictures.sh --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
 cargo clippy -p flowgate --locked --features serde,futures,futures-io,metrics,tokio -- -D warnings
 cargo clippy -p flowgate --locked --no-default-features -- -D warnings

@@ -14,9 +14,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/tools.sh
 
+# With the features of the whole workspace, as `cargo test` builds them: after the tests, nothing is left to build.
+built=${CARGO_TARGET_DIR:-target}/debug/examples
 draw() {
-    cargo run --quiet --locked -p flowgate-chart --example pictures -- "$1" >&2 &&
-        cargo run --quiet --locked -p flowgate-sim --example adaptive_scenarios -- pictures "$1/docs/pictures" >&2
+    cargo build --quiet --locked --workspace --example pictures --example adaptive_scenarios >&2 &&
+        "$built/pictures" "$1" >&2 &&
+        "$built/adaptive_scenarios" pictures "$1/docs/pictures" >&2
 }
 
 if ! has_flag --check "$@"; then

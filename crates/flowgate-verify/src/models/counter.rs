@@ -90,10 +90,14 @@ impl Counter {
         floor((at - self.phase) / self.window)
     }
 
-    fn estimate(&self, counts: &TwoCounts, at: f64) -> f64 {
+    /// Returns the window of a time, and the share of the previous window that still counts.
+    fn place(&self, at: f64) -> (f64, f64) {
         let windows = (at - self.phase) / self.window;
         let index = floor(windows);
-        let in_sight = 1.0 - (windows - index);
+        (index, 1.0 - (windows - index))
+    }
+
+    fn estimate(counts: &TwoCounts, (index, in_sight): (f64, f64)) -> f64 {
         counts.at(index - 1.0) * in_sight + counts.at(index)
     }
 
@@ -102,7 +106,7 @@ impl Counter {
         let mut counts = TwoCounts::new();
         let mut over = 0;
         for span in &evidence.surely {
-            let index = self.index(span.to);
+            let place @ (index, _) = self.place(span.to);
             counts.advance(index);
             let earliest = self.index(span.from);
             if earliest != index {
@@ -110,7 +114,7 @@ impl Counter {
                 counts.before += f64::from(u8::from(earliest == index - 1.0));
                 continue;
             }
-            if self.estimate(&counts, span.to) + self.spare <= self.limit + SLACK {
+            if Self::estimate(&counts, place) + self.spare <= self.limit + SLACK {
                 counts.current += 1.0;
             } else {
                 over += 1;
@@ -153,7 +157,7 @@ impl Counter {
     /// Returns whether a refusal can be right after these admissions.
     fn may_refuse(&self, counts: &TwoCounts, refused: Span) -> bool {
         let from = refused.from - GRAIN;
-        let index = self.index(from);
+        let place @ (index, _) = self.place(from);
         let straddles = self.index(refused.to) != index || counts.index > index;
         // A whole count is exact, and reaching the limit does not exceed it.
         let slack = if counts.at(index - 1.0) > 0.0 {
@@ -161,14 +165,15 @@ impl Counter {
         } else {
             -SLACK
         };
-        straddles || self.estimate(counts, from) + self.spare > self.limit - slack
+        straddles || Self::estimate(counts, place) + self.spare > self.limit - slack
     }
 
     pub(crate) fn start(self) -> Decide {
         let mut counts = TwoCounts::new();
         Box::new(move |now| {
-            counts.advance(self.index(now));
-            let admits = self.estimate(&counts, now) + self.spare <= self.limit + SLACK;
+            let place @ (index, _) = self.place(now);
+            counts.advance(index);
+            let admits = Self::estimate(&counts, place) + self.spare <= self.limit + SLACK;
             if admits {
                 counts.current += 1.0;
             }

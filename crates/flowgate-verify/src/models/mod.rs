@@ -23,7 +23,7 @@ pub(crate) use counting::Counting;
 pub(crate) use delays::{Delayed, Delays};
 pub(crate) use fixed::OnRequest;
 pub(crate) use log::{Bounds, Log};
-pub(crate) use pairs::Pairs;
+pub(crate) use pairs::{Pairs, PairsByLength};
 pub(crate) use periods::Periods;
 pub(crate) use segments::Segments;
 pub(crate) use two_limits::{TwoLimits, left_by};
@@ -93,7 +93,7 @@ impl Model {
             Self::Bucket(model) | Self::Queue(model) => model.over(evidence),
             Self::OnRequest(model) => model.over(evidence),
             Self::Log(model) => model.over(evidence),
-            Self::Segments(model) => model.over(&model.pairs(evidence), u64::MAX),
+            Self::Segments(model) => model.over(evidence),
             Self::Counter(model) => model.over(evidence, u64::MAX),
             Self::Periods(model) => model.over(evidence),
         }

@@ -117,24 +117,28 @@ impl Place {
 impl Periods {
     /// Counts the responses that cannot be right.
     pub(crate) fn unexplained(&self, evidence: &Evidence) -> u64 {
+        let runs = self.runs(evidence);
         let mut wasted = 0;
-        self.judge_refusals(evidence, |is_right| wasted += u64::from(!is_right));
-        self.over(evidence) + wasted
+        self.judge_refusals_in(&runs, evidence, |is_right| wasted += u64::from(!is_right));
+        self.over_in(&runs, evidence) + wasted
     }
 
-    /// Returns the requests that may count, in the order of their starts.
-    fn counted(&self, evidence: &Evidence) -> Vec<Span> {
-        let mut counted = evidence.possibly.clone();
-        if self.counts_refused {
-            counted.extend(&evidence.refused);
-            counted.sort_by(|a, b| a.from.total_cmp(&b.from));
+    /// Derives the periods from the requests that may count, in the order of their starts.
+    fn runs(&self, evidence: &Evidence) -> Runs {
+        if !self.counts_refused {
+            return Runs::of(&evidence.possibly, self.period);
         }
-        counted
+        let mut counted = [&evidence.possibly[..], &evidence.refused].concat();
+        counted.sort_by(|a, b| a.from.total_cmp(&b.from));
+        Runs::of(&counted, self.period)
     }
 
     /// Counts the admissions although the estimate had certainly reached the limit.
     pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
-        let runs = Runs::of(&self.counted(evidence), self.period);
+        self.over_in(&self.runs(evidence), evidence)
+    }
+
+    fn over_in(&self, runs: &Runs, evidence: &Evidence) -> u64 {
         let mut counts = TwoCounts::new();
         let refused = evidence.refused.iter();
         let mut refused = refused.filter(|_| self.counts_refused).peekable();
@@ -156,8 +160,11 @@ impl Periods {
     }
 
     /// Passes to `each` whether a refusal can be right: the estimate can have reached the limit.
-    pub(crate) fn judge_refusals(&self, evidence: &Evidence, mut each: impl FnMut(bool)) {
-        let runs = Runs::of(&self.counted(evidence), self.period);
+    pub(crate) fn judge_refusals(&self, evidence: &Evidence, each: impl FnMut(bool)) {
+        self.judge_refusals_in(&self.runs(evidence), evidence, each);
+    }
+
+    fn judge_refusals_in(&self, runs: &Runs, evidence: &Evidence, mut each: impl FnMut(bool)) {
         let mut admitted = evidence.possibly.iter().peekable();
         let mut counts = TwoCounts::new();
         for FirstRefusal { decided, own } in self.refusals(evidence) {

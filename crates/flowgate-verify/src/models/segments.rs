@@ -3,9 +3,10 @@
 //! With one segment it is a fixed window: the count restarts with each window, whether or not requests arrive.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
-use super::pairs::{Pair, Pairs};
-use super::{Decide, floor};
+use super::pairs::{Pair, Pairs, PairsByLength};
+use super::{Decide, GRAIN, floor};
 use crate::evidence::Evidence;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +31,7 @@ impl Segments {
     }
 
     /// Returns what the responses imply for the limit.
-    pub(crate) fn pairs(&self, evidence: &Evidence) -> Pairs {
+    fn pairs(&self, evidence: &Evidence) -> Pairs {
         Pairs::of(self.limit as usize, evidence)
     }
 
@@ -39,14 +40,24 @@ impl Segments {
         self.index(pair.last) < self.index(pair.first) + f64::from(self.count)
     }
 
-    /// Counts the admissions beyond the limit, all certainly in segments that still count. Stops early beyond `most`.
-    pub(crate) fn over(&self, pairs: &Pairs, most: u64) -> u64 {
-        pairs.over(most, |pair| self.sees(pair))
+    /// Counts the admissions beyond the limit, all certainly in segments that still count.
+    pub(crate) fn over(&self, evidence: &Evidence) -> u64 {
+        self.pairs(evidence).over(|pair| self.sees(pair))
+    }
+
+    /// Returns the lengths of pairs of which some are in segments that count together, and others are not.
+    fn open(&self) -> RangeInclusive<f64> {
+        self.window - self.length() - GRAIN..=self.window + GRAIN
+    }
+
+    /// Counts as [`over`](Self::over). Stops early beyond `most`.
+    pub(crate) fn over_within(&self, pairs: &PairsByLength, most: u64) -> u64 {
+        pairs.over(most, &self.open(), |pair| self.sees(pair))
     }
 
     /// Counts the refusals although the segments that count cannot hold the limit. Stops early beyond `most`.
-    pub(crate) fn wasted(&self, pairs: &Pairs, most: u64) -> u64 {
-        pairs.wasted(most, |pair| self.sees(pair))
+    pub(crate) fn wasted_within(&self, pairs: &PairsByLength, most: u64) -> u64 {
+        pairs.wasted(most, &self.open(), |pair| self.sees(pair))
     }
 
     /// Passes to `each` whether a refusal can be right: the segments that count can hold the limit.

@@ -4,7 +4,7 @@ use super::track::{Place, Tracked, track};
 use super::{Reach, parts_for};
 use crate::evidence::Evidence;
 use crate::fit::{BLUR, Hints};
-use crate::models::{Bounds, Model, Pairs, Segments};
+use crate::models::{Bounds, Model, Pairs, PairsByLength, Segments};
 use crate::plateau::Plateau;
 
 /// Numbers of segments that are tried, including the current one: common numbers, and one more.
@@ -91,7 +91,7 @@ impl Windows<'_> {
 impl Tracked for Windows<'_> {
     /// The number of segments.
     type DetectedKind = u32;
-    type Part<'a> = (Pairs, Bounds);
+    type Part<'a> = (PairsByLength, Bounds);
 
     fn places(&self, first: &Evidence) -> Vec<Place<u32>> {
         let middle = (first.began() + first.ended()) / 2.0;
@@ -119,16 +119,16 @@ impl Tracked for Windows<'_> {
             .collect()
     }
 
-    fn part(&self, evidence: &Evidence) -> (Pairs, Bounds) {
+    fn part(&self, evidence: &Evidence) -> (PairsByLength, Bounds) {
         (
-            Pairs::of(self.limit as usize, evidence),
+            Pairs::of(self.limit as usize, evidence).by_length(),
             Bounds::of(self.limit, evidence),
         )
     }
 
     fn unexplained_within(
         &self,
-        (pairs, bounds): &(Pairs, Bounds),
+        (pairs, bounds): &(PairsByLength, Bounds),
         place: Place<u32>,
         most: u64,
     ) -> u64 {
@@ -136,8 +136,8 @@ impl Tracked for Windows<'_> {
         bounds.unexplained_within(
             segments.window,
             most,
-            |most| segments.over(pairs, most),
-            |most| segments.wasted(pairs, most),
+            |most| segments.over_within(pairs, most),
+            |most| segments.wasted_within(pairs, most),
         )
     }
 
