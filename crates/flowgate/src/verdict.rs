@@ -686,7 +686,7 @@ pub(crate) fn duration_from_nanos(nanos: u128) -> Duration {
     Duration::new(seconds, (nanos % 1_000_000_000) as u32)
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
     use crate::algorithm::half_life::HalfLife;

@@ -50,7 +50,7 @@ fn kind(value: &Value) -> String {
 
 /// How many runs of `verify` may be in progress: each waits nearly all of its time, and wants a processor at the instants at
 /// which it sends.
-static FREE: Mutex<usize> = Mutex::new(4);
+static FREE: Mutex<usize> = Mutex::new(8);
 static FREED: Condvar = Condvar::new();
 
 /// Asks, and returns the exit code, the report and what was said.

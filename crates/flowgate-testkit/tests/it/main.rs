@@ -3,6 +3,7 @@
 mod behind_a_change;
 mod broken;
 mod cancellations;
+mod effort;
 mod handovers;
 mod verify;
 mod verify_blocks;

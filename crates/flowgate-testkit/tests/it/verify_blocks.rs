@@ -10,6 +10,8 @@ use flowgate_testkit::verify::{
     Investigation, ProbeOutcome,
 };
 
+use crate::effort::seeds;
+
 const SECOND: u64 = 1_000_000_000;
 
 fn within(seconds: u64) -> Investigation {
@@ -17,14 +19,6 @@ fn within(seconds: u64) -> Investigation {
         time: Duration::from_secs(seconds),
         ..Budget::default()
     })
-}
-
-/// Number of seeds: many if `FLOWGATE_LONG` is set.
-fn seeds(few: u64) -> std::ops::Range<u64> {
-    match std::env::var_os("FLOWGATE_LONG") {
-        Some(_) => 0..40,
-        None => 0..few,
-    }
 }
 
 /// A limiter with a block. Times are in milliseconds.
@@ -130,7 +124,7 @@ const SERVERS: [Server; 11] = [
 fn a_block_is_a_kind_with_its_limit_length_and_start() {
     let mut wrong = Vec::new();
     for server in SERVERS {
-        for seed in seeds(2) {
+        for seed in seeds(2, 40) {
             let findings = server.look(&within(server.seconds), seed);
             let detected = &findings.detected;
             let is_right = detected.kind == DetectedKind::BlocksAfterLimit
@@ -310,7 +304,7 @@ const OTHERS: [Other; 20] = [
 fn c1_no_other_limiter_is_said_to_block() {
     let mut wrong = Vec::new();
     for (name, build) in OTHERS {
-        for seed in seeds(1) {
+        for seed in seeds(1, 40) {
             let began_ns = Rng::with_seed(seed).u64(100 * SECOND..200 * SECOND);
             let mut decide = build(seed);
             let findings = look_at(&within(60 + 30 * (seed % 3)), seed, |question| {

@@ -11,6 +11,8 @@ use flowgate_testkit::verify::nginx::LimitReq;
 use flowgate_testkit::verify::servers::{ServerLimit, holds, look, look_at};
 use flowgate_testkit::verify::{DetectedKind, Estimate, Findings, Investigation};
 
+use crate::effort::is_long;
+
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -196,9 +198,9 @@ fn assert_covered(rows: &[Row]) {
 /// All servers 20 times if `FLOWGATE_LONG` is set, and otherwise the quick ones twice.
 #[test]
 fn the_truth_lies_in_the_interval_of_nearly_every_run() {
-    let rows = match std::env::var_os("FLOWGATE_LONG") {
-        Some(_) => table(&[&QUICK[..], &SLOW[..]].concat(), 20),
-        None => table(&QUICK, 2),
+    let rows = match is_long() {
+        true => table(&[&QUICK[..], &SLOW[..]].concat(), 20),
+        false => table(&QUICK, 2),
     };
     assert_covered(&rows);
 }

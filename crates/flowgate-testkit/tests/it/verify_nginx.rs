@@ -10,6 +10,8 @@ use flowgate_testkit::verify::{
     DetectedKind, ExpectedLimit, ExpectedVerdict, Findings, Investigation, verify_at,
 };
 
+use crate::effort::seeds;
+
 /// Times for which its clock may stand still, and what that makes of 100 per second if only one goes at a time.
 const TICKS: [(Duration, f64); 2] = [
     (Duration::from_millis(1), 100.0),
@@ -23,7 +25,10 @@ const SERVICES: [Duration; 3] = [
     Duration::from_micros(800),
 ];
 
-const SEEDS: u64 = 6;
+/// One for each service, or two.
+fn all_seeds() -> std::ops::Range<u64> {
+    seeds(3, 6)
+}
 
 /// From a time on its clock that is drawn from `seed`, as are the delays.
 fn look(mut limit: LimitReq, expected: Option<&str>, seed: u64) -> Findings {
@@ -61,7 +66,7 @@ fn judge(expected: (DetectedKind, f64, f64), findings: &Findings) -> Option<Stri
 fn a_limit_of_one_at_a_time_is_recognised_by_the_ticks_of_its_clock() {
     let mut wrong = Vec::new();
     for (tick, rate) in TICKS {
-        for seed in 0..SEEDS {
+        for seed in all_seeds() {
             let findings = look(LimitReq::new(100, 0).tick(tick), None, seed);
             let off = judge((DetectedKind::TokenBucket, rate, 1.0), &findings);
             wrong.extend(off.map(|off| format!("{tick:?} {seed}: {off}")));
@@ -78,7 +83,7 @@ fn a_limit_of_one_at_a_time_is_recognised_by_the_ticks_of_its_clock() {
 fn with_burst_it_is_a_queue_and_with_nodelay_a_bucket() {
     let mut wrong = Vec::new();
     for (tick, _) in TICKS {
-        for seed in 0..SEEDS {
+        for seed in all_seeds() {
             let queue = LimitReq::new(100, 20).tick(tick);
             for (limit, kind) in [
                 (queue.clone(), DetectedKind::LeakyQueue),
@@ -96,7 +101,7 @@ fn with_burst_it_is_a_queue_and_with_nodelay_a_bucket() {
 #[test]
 fn c1_a_clock_that_stands_still_does_not_excuse_what_is_too_much() {
     for (tick, _) in TICKS {
-        for seed in 0..2 {
+        for seed in seeds(1, 2) {
             for (rate, burst, expected) in [
                 (130, 0, "100/s burst 1"),
                 (110, 20, "100/s burst 21"),

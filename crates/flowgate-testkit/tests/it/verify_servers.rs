@@ -8,6 +8,8 @@ use flowgate_testkit::verify::{
     Budget, DetectedKind, DetectedLimit, ExpectedLimit, ExpectedVerdict, Findings, Investigation,
 };
 
+use crate::effort::seeds;
+
 const SECOND: u64 = 1_000_000_000;
 
 fn within(seconds: u64) -> Investigation {
@@ -86,7 +88,7 @@ const TWO: [Two; 7] = [
 fn two_limits_are_both_named_with_their_numbers() {
     let mut wrong = Vec::new();
     for (name, seconds, build, numbers) in TWO {
-        for seed in 0..2 {
+        for seed in seeds(1, 2) {
             let findings = look(build(), &within(seconds), seed);
             let limits = &findings.detected.limits;
             let are_named = limits.len() == 2
@@ -216,7 +218,7 @@ fn a_window_with_a_pool_for_bursts_is_a_kind_and_not_called_a_ban() {
         ([(50, 1), (20, 5)], 60),
         ([(10, 2), (20, 20)], 120),
     ] {
-        for seed in 0..2 {
+        for seed in seeds(1, 2) {
             let findings = look_at_two(windows, seconds, seed, |[window, pool], at_ns| {
                 window.admits(at_ns) || pool.admits(at_ns)
             });
@@ -238,7 +240,7 @@ fn union([first, second]: &mut [CountingWindow; 2], at_ns: u64) -> bool {
 fn two_windows_that_count_what_the_other_refuses_are_both_named() {
     let mut wrong = Vec::new();
     for windows in [[(10, 1), (60, 20)], [(50, 1), (500, 30)]] {
-        for seed in 0..3 {
+        for seed in seeds(1, 3) {
             let findings = look_at_two(windows, 120, seed, union);
             let second = findings.detected.limits.get(1);
             let is_said = second.is_some_and(|second| second.counts_refused);
@@ -253,7 +255,7 @@ fn two_windows_that_count_what_the_other_refuses_are_both_named() {
 #[test]
 fn c1_two_windows_that_count_what_the_other_refuses_are_not_called_a_ban() {
     let windows = [(20, 1), (200, 20)];
-    for seed in 0..3 {
+    for seed in seeds(2, 3) {
         let findings = look_at_two(windows, 120, seed, union);
         let is_undecided = findings.detected.kind == DetectedKind::Unknown;
         let is_honest = is_undecided && findings.defects.is_empty();

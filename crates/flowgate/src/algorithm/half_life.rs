@@ -214,7 +214,7 @@ const fn root_up(power: u64) -> u64 {
     (root + (root * root != square) as u128) as u64
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

@@ -37,7 +37,7 @@ fn full_product(a: u128, b: u128) -> (u128, u128) {
     )
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::mul_div;
     use proptest::prelude::*;

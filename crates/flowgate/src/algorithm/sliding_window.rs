@@ -178,7 +178,7 @@ pub(crate) fn last_that(from: u64, end: u64, holds: impl Fn(u64) -> bool) -> u64
     last
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::last_that;
 

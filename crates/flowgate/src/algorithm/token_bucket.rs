@@ -107,7 +107,7 @@ pub(crate) fn give_back<T: Ticks>(tat: T, now: T, amount: T) -> T {
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

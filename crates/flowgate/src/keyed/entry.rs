@@ -213,7 +213,7 @@ pub(crate) fn spread(fingerprint: u64) -> u64 {
     x ^ x >> 31
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::super::names::Hashed;
     use super::super::table::Table;

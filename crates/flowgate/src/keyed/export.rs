@@ -315,7 +315,7 @@ impl Reader<'_> {
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
     use crate::clock::{ManualClock, Timestamp};

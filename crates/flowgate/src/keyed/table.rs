@@ -452,7 +452,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::super::entry::Reading;
     use super::super::names::Hashed;

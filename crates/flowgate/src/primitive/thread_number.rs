@@ -48,7 +48,7 @@ mod numbered {
 
 pub(crate) use numbered::{step_aside, thread_number};
 
-#[cfg(all(test, feature = "std", not(flowgate_loom)))]
+#[cfg(all(test, feature = "std", not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::{step_aside, thread_number};
     use std::collections::BTreeSet;

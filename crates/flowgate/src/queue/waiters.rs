@@ -430,7 +430,7 @@ impl Waiters {
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

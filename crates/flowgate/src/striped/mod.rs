@@ -4,7 +4,7 @@ mod batch;
 mod draw;
 mod one_word;
 mod plumbing;
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests;
 
 pub use batch::Batch;

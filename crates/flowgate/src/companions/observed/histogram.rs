@@ -66,7 +66,7 @@ pub(super) fn top_ns(bucket: usize) -> u64 {
     highest << cut | ((1 << cut) - 1)
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

@@ -101,7 +101,7 @@ fn times(n: u64, share: u64) -> u64 {
     ((u128::from(n) * u128::from(share)) >> 32) as u64
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

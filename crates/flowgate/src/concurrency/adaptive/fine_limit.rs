@@ -133,7 +133,7 @@ impl fmt::Debug for FineLimit {
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
     use alloc::string::ToString;

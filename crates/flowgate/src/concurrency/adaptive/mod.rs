@@ -17,7 +17,7 @@ mod permit;
 mod rest;
 mod sampler;
 mod samples;
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests;
 mod window;
 mod windower;

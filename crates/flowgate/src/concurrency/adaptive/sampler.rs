@@ -75,7 +75,7 @@ fn random() -> u64 {
     u64::from(x >> 8)
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

@@ -524,7 +524,7 @@ fn overloaded() -> (Arc<ConcurrencyLimit>, OwnedPermit, [Wait; 2]) {
     let codel = Codel::new(target, interval).expect("within range");
     limit.queue().set_codel(codel);
     let mut held = limit.try_acquire_owned().expect("it is free");
-    let mut wait = || {
+    let wait = || {
         let mut wait = Task::new(limit.acquire_owned());
         assert!(wait.poll().is_pending());
         wait

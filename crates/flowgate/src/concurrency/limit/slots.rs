@@ -216,7 +216,7 @@ fn denied_for_long(limit: u32, n: u64) -> Denied {
     Denied::never(n, most.into())
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

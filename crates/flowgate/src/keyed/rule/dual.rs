@@ -620,5 +620,5 @@ impl Rule for Dual {
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests;

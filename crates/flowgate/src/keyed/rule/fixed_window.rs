@@ -346,7 +346,7 @@ impl Rule for FixedWindow {
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

@@ -232,5 +232,5 @@ pub trait Rule: Debug + 'static {
     }
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests;

@@ -75,7 +75,7 @@ pub(super) fn meet(one: u64, other: u64) -> u64 {
     end << COUNT_BITS | (one & COUNT).min(other & COUNT)
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

@@ -74,7 +74,7 @@ pub(super) fn scaled_down(a: u128, b: u128, c: u128) -> u128 {
     (a / c).saturating_mul(b).saturating_add(part)
 }
 
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests {
     use super::*;
 

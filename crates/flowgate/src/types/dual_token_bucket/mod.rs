@@ -4,7 +4,7 @@
 mod engine;
 mod parameters;
 mod state;
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests;
 
 pub use engine::Dual;

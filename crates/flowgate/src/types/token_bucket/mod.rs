@@ -12,7 +12,7 @@ mod pay_after;
 mod refill;
 mod refund_log;
 mod state;
-#[cfg(all(test, not(flowgate_loom)))]
+#[cfg(all(test, not(any(flowgate_loom, flowgate_shuttle))))]
 mod tests;
 
 pub use bucket::{Bucket, Debts, Drops, Mode, PaysBefore, Tokens};
