@@ -10,6 +10,8 @@ use flowgate_testkit::verify::{
     Alignment, Budget, DetectedKind, Findings, Investigation, verify_at,
 };
 
+use crate::effort::seeds;
+
 const SERVICES: [Duration; 3] = [
     Duration::from_micros(100),
     Duration::from_micros(300),
@@ -61,7 +63,7 @@ fn c1_what_takes_long_to_come_back_is_known_and_not_accused() {
     let mut wrong = Vec::new();
     for (name, kind, text, seconds) in CASES {
         let quota: Quota = text.parse().unwrap();
-        for seed in 0..3 {
+        for seed in seeds(1, 3) {
             let findings = look(name, text, seconds, seed);
             let detected = &findings.detected;
             let burst = detected.burst.map(|burst| burst.value);
