@@ -2,3 +2,4 @@
 
 mod busy;
 mod defects;
+mod lost;
