@@ -7,8 +7,8 @@ cd "$(dirname "$0")/.."
 
 need_command cargo "the Rust toolchain, from https://rustup.rs"
 need_package nginx nginx-light
-# `flowgate load` as the tests built it, beside the other clients.
-cargo build --locked -p flowgate-cli
+# `flowgate load`, beside the other clients. With an example, it has the features of the tests: after them, nothing is left to build.
+cargo build --locked --workspace --bin flowgate --example bytes
 flowgate=$(realpath "${CARGO_TARGET_DIR:-target}/debug/flowgate")
 need_package h2load nghttp2-client
 need_package redis-server redis-server
