@@ -18,6 +18,11 @@ if [ -z "$found" ]; then
     echo "ci/loom.sh: no model has '${1:-model}' in its name" >&2
     exit 2
 fi
-xargs --max-procs="$(nproc)" --max-args=1 "$models" --exact --quiet --test-threads=1 <<<"$found" >"$CARGO_TARGET_DIR/models.txt" ||
-    { cat "$CARGO_TARGET_DIR/models.txt"; exit 1; }
+said=$CARGO_TARGET_DIR/models.txt
+if ! xargs --max-procs="$(nproc)" --max-args=1 "$models" --exact --quiet --test-threads=1 <<<"$found" >"$said" 2>&1; then
+    cat "$said"
+    echo "ci/loom.sh: these models fail:" >&2
+    grep --line-regexp '    [a-z0-9_:]*' "$said" | sort --unique >&2
+    exit 1
+fi
 echo "ok: $(wc -l <<<"$found") models"

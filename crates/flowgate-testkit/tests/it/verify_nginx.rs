@@ -18,17 +18,12 @@ const TICKS: [(Duration, f64); 2] = [
     (Duration::from_millis(4), 1_000.0 / 12.0),
 ];
 
-/// How long answers take at most.
+/// How long answers take at most. A seed has one of these.
 const SERVICES: [Duration; 3] = [
     Duration::from_micros(100),
     Duration::from_micros(300),
     Duration::from_micros(800),
 ];
-
-/// One for each service, or two.
-fn all_seeds() -> std::ops::Range<u64> {
-    seeds(3, 6)
-}
 
 /// From a time on its clock that is drawn from `seed`, as are the delays.
 fn look(mut limit: LimitReq, expected: Option<&str>, seed: u64) -> Findings {
@@ -66,7 +61,7 @@ fn judge(expected: (DetectedKind, f64, f64), findings: &Findings) -> Option<Stri
 fn a_limit_of_one_at_a_time_is_recognised_by_the_ticks_of_its_clock() {
     let mut wrong = Vec::new();
     for (tick, rate) in TICKS {
-        for seed in all_seeds() {
+        for seed in seeds(3, 6) {
             let findings = look(LimitReq::new(100, 0).tick(tick), None, seed);
             let off = judge((DetectedKind::TokenBucket, rate, 1.0), &findings);
             wrong.extend(off.map(|off| format!("{tick:?} {seed}: {off}")));
@@ -83,7 +78,7 @@ fn a_limit_of_one_at_a_time_is_recognised_by_the_ticks_of_its_clock() {
 fn with_burst_it_is_a_queue_and_with_nodelay_a_bucket() {
     let mut wrong = Vec::new();
     for (tick, _) in TICKS {
-        for seed in all_seeds() {
+        for seed in seeds(3, 6) {
             let queue = LimitReq::new(100, 20).tick(tick);
             for (limit, kind) in [
                 (queue.clone(), DetectedKind::LeakyQueue),
