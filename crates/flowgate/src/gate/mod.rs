@@ -81,7 +81,7 @@ use core::fmt;
 /// use flowgate::{Gate, TokenBucket};
 /// use std::sync::Arc;
 ///
-/// let site = Arc::new(TokenBucket::new("1000/s".parse()?));
+/// let site = Arc::new(TokenBucket::new("1000/h".parse()?));
 /// let search = Gate::builder()
 ///     .limit("site", Arc::clone(&site))
 ///     .limit("search", TokenBucket::new("10/s".parse()?))
